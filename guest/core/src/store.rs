@@ -1,0 +1,383 @@
+//! The sequential reference store: every operation over any storage, one
+//! thread. The component runs it over its imports, tests over memory; the
+//! native host, which maps and threads its reading, is checked against it.
+
+use std::collections::BTreeMap;
+
+use crate::codec::pack::{
+    Arena, PackDictionary, PackEncoder, PackPolicy, PackedRecord, Packer, unpack_record,
+};
+use crate::codec::{Codec, CodecError, Zstd};
+use crate::error::{Error, Result};
+use crate::format::{Format, RecordLocation};
+use crate::reader::{Identity, Reader, to_usize};
+use crate::recovery::Recovery;
+use crate::schema::Schema;
+use crate::storage::{Access, Directory, File, Span};
+use crate::usage::Stats;
+use crate::writer::{Compaction, Progress, Segment, Writer};
+
+/// Records of a gather, packed one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordBatch {
+    /// The bytes of all records.
+    pub bytes: Vec<u8>,
+    /// Where each record ends in `bytes`.
+    pub ends: Vec<u64>,
+}
+
+impl RecordBatch {
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The records, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[to_usize(start)..to_usize(end)])
+    }
+}
+
+/// A store over the storage `D` with the codec backend `Z`.
+pub struct Store<D: Directory, Z: Zstd> {
+    handle: Handle<D>,
+    decoder: Z::Decoder,
+    dictionaries: BTreeMap<u8, Z::Dictionary>,
+}
+
+enum Handle<D: Directory> {
+    Reader(Reader<D>),
+    Writer(Box<Writer<D>>),
+}
+
+impl<D: Directory, Z: Zstd> Store<D, Z> {
+    /// Opens a store for reading. With no writer at work, pass `recover`: it
+    /// brings a store that was not closed cleanly to what can be trusted, in
+    /// memory, and writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::open`] and [`Reader::recover`].
+    pub fn open(directory: D, recover: bool) -> Result<Self> {
+        let mut reader = Reader::open(directory, Access::Read)?;
+        if recover {
+            reader.recover()?;
+        }
+        Ok(Self::over(Handle::Reader(reader)))
+    }
+
+    /// Opens a store for writing; the caller holds the writer's lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::open`].
+    pub fn open_writer(directory: D) -> Result<(Self, Recovery)> {
+        let (writer, recovery) = Writer::open(Reader::open(directory, Access::Write)?)?;
+        Ok((Self::over(Handle::Writer(Box::new(writer))), recovery))
+    }
+
+    /// Creates a store, for writing; the caller holds the writer's lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::create`].
+    pub fn create(directory: D, identity: Identity) -> Result<Self> {
+        Ok(Self::over(Handle::Writer(Box::new(Writer::create(directory, identity)?))))
+    }
+
+    fn over(handle: Handle<D>) -> Self {
+        Self { handle, decoder: Z::Decoder::default(), dictionaries: BTreeMap::new() }
+    }
+
+    /// The store as it is read.
+    pub fn reader(&mut self) -> &mut Reader<D> {
+        match &mut self.handle {
+            Handle::Reader(reader) => reader,
+            Handle::Writer(writer) => writer.reader(),
+        }
+    }
+
+    /// The store's writer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`] when it was opened for reading.
+    pub fn writer(&mut self) -> Result<&mut Writer<D>> {
+        match &mut self.handle {
+            Handle::Reader(_) => Err(Error::ReadOnly),
+            Handle::Writer(writer) => Ok(writer),
+        }
+    }
+
+    /// How many records there are.
+    pub fn len(&mut self) -> u64 {
+        self.reader().commit().length
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&mut self) -> bool {
+        self.len() == 0
+    }
+
+    /// The store's format.
+    pub fn format(&mut self) -> Format {
+        self.reader().format()
+    }
+
+    /// The schema, if the store is typed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::schema`].
+    pub fn schema(&mut self) -> Result<Option<Schema>> {
+        self.reader().schema()
+    }
+
+    /// The lengths of records in bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::locations`].
+    pub fn lengths(&mut self, indices: &[u64]) -> Result<Vec<u32>> {
+        let locations = self.reader().locations(indices)?;
+        Ok(locations.iter().map(|location| location.len).collect())
+    }
+
+    /// Gathers the leading records of `indices` whose bytes fit into
+    /// `bytes_max`, at least one. Checksums are verified.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] before anything is read; [`Error::TooLarge`] when
+    /// the first record alone does not fit; corruption naming the record.
+    pub fn gather(&mut self, indices: &[u64], bytes_max: u64) -> Result<RecordBatch> {
+        let locations = self.reader().locations(indices)?;
+        let mut ends = Vec::with_capacity(indices.len());
+        let mut end = 0;
+        for location in &locations {
+            let next = end + u64::from(location.len);
+            if next > bytes_max {
+                break;
+            }
+            end = next;
+            ends.push(end);
+        }
+        match (ends.is_empty(), locations.first()) {
+            (true, Some(first)) => {
+                let len = u64::from(first.len);
+                return Err(Error::TooLarge { index: 0, len, limit: bytes_max });
+            }
+            (true, None) => return Ok(RecordBatch::default()),
+            (false, _) => {}
+        }
+        let count = ends.len();
+        self.prepare(&indices[..count], &locations[..count])?;
+        let mut bytes = vec![0; to_usize(end)];
+        self.gather_prepared(&indices[..count], &locations[..count], &ends, &mut bytes)?;
+        Ok(RecordBatch { bytes, ends })
+    }
+
+    /// Checks bounds before memory is taken, and loads what decoding needs.
+    fn prepare(&mut self, indices: &[u64], locations: &[RecordLocation]) -> Result<()> {
+        for (&index, location) in indices.iter().zip(locations) {
+            self.reader().check_bounds(index, location)?;
+            if location.codec == Codec::ZstdDict {
+                self.load_dictionary(location.dictionary)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn load_dictionary(&mut self, number: u8) -> Result<()> {
+        if !self.dictionaries.contains_key(&number) {
+            let bytes = self.reader().dictionary(number)?;
+            let dictionary = Z::dictionary(&bytes).map_err(|error| {
+                Error::corrupt(crate::storage::FileName::Dictionary(number), error.to_string())
+            })?;
+            self.dictionaries.insert(number, dictionary);
+        }
+        Ok(())
+    }
+
+    /// Reads chunk by chunk, in the order of the file, with one bulk read a
+    /// chunk: crossing into the host costs the component about a microsecond.
+    fn gather_prepared(
+        &mut self,
+        indices: &[u64],
+        locations: &[RecordLocation],
+        ends: &[u64],
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let mut order: Vec<usize> = (0..indices.len()).collect();
+        order.sort_by_key(|&position| (locations[position].chunk, locations[position].offset));
+        for group in order.chunk_by(|&a, &b| locations[a].chunk == locations[b].chunk) {
+            let stored = self.read_group(group, indices, locations)?;
+            let mut start = 0;
+            for &position in group {
+                let (index, location) = (indices[position], &locations[position]);
+                let stored_end = start + to_usize(u64::from(location.stored_len));
+                let stored = &stored[start..stored_end];
+                start = stored_end;
+                location.check(index, stored)?;
+                let end = to_usize(ends[position]);
+                let dst = &mut bytes[end - to_usize(u64::from(location.len))..end];
+                self.decode(index, location, stored, dst)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn decode(
+        &mut self,
+        index: u64,
+        location: &RecordLocation,
+        stored: &[u8],
+        dst: &mut [u8],
+    ) -> Result<()> {
+        let dictionary = self.dictionaries.get(&location.dictionary);
+        unpack_record::<Z>(&mut self.decoder, dictionary, index, location, stored, dst)
+    }
+
+    /// The stored bytes of records that lie in one chunk.
+    fn read_group(
+        &mut self,
+        group: &[usize],
+        indices: &[u64],
+        locations: &[RecordLocation],
+    ) -> Result<Vec<u8>> {
+        let spans: Vec<Span> = group
+            .iter()
+            .map(|&position| &locations[position])
+            .map(|location| Span {
+                offset: u64::from(location.offset),
+                len: u64::from(location.stored_len),
+            })
+            .collect();
+        let mut stored = vec![0; to_usize(spans.iter().map(|span| span.len).sum())];
+        if stored.is_empty() {
+            return Ok(stored);
+        }
+        let first = &locations[group[0]];
+        let file = &self.reader().chunk(first.chunk)?.file;
+        let read = file.read_many(&spans, &mut stored).map_err(Error::io(first.file()))?;
+        if read < stored.len() {
+            let position = group[0];
+            let reason = format!("{} stored bytes were expected, {read} are there", stored.len());
+            return Err(locations[position].corrupt(indices[position], reason));
+        }
+        Ok(stored)
+    }
+
+    /// Appends records and commits them; returns the index of the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::append`] and [`Packer::new`].
+    pub fn append(&mut self, records: &[&[u8]], policy: PackPolicy) -> Result<u64> {
+        let newest = self.newest_dictionary(policy.codec)?;
+        let dictionary =
+            newest.as_ref().map(|(number, bytes)| PackDictionary { number: *number, bytes });
+        let packer = Packer::<Z>::new(policy, dictionary)?;
+        let mut encoder = PackEncoder::default();
+        let mut arena = Arena::default();
+        let mut packed: Vec<PackedRecord> = Vec::with_capacity(records.len());
+        for record in records {
+            packed.push(packer.pack(&mut encoder, record, &mut arena).map_err(unsupported)?);
+        }
+        let segment = Segment { bytes: arena.bytes(), records: &packed };
+        self.writer()?.append(&[segment])
+    }
+
+    /// The dictionary that new records use, if `codec` uses one.
+    fn newest_dictionary(&mut self, codec: Codec) -> Result<Option<(u8, Vec<u8>)>> {
+        let count = self.reader().commit().dictionaries;
+        let newest = count.checked_sub(1).and_then(|newest| u8::try_from(newest).ok());
+        match (codec, newest) {
+            (Codec::ZstdDict, Some(number)) => {
+                Ok(Some((number, self.reader().dictionary(number)?)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Deletes records: see [`Writer::delete`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn delete(&mut self, indices: &[u64]) -> Result<()> {
+        self.writer()?.delete(indices)
+    }
+
+    /// Gives dead bytes back: see [`Writer::compact`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn compact(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Compaction> {
+        self.writer()?.compact(progress)
+    }
+
+    /// Trains a dictionary of at most `capacity` bytes from samples packed in
+    /// `samples`, and adds it; returns its size in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Training`], and as [`Writer::add_dictionary`].
+    pub fn train_dictionary(
+        &mut self,
+        samples: &[u8],
+        sizes: &[usize],
+        capacity: usize,
+    ) -> Result<usize> {
+        let writer = self.writer()?;
+        let bytes = Z::train(samples, sizes, capacity).map_err(|error| match error {
+            CodecError::Training(reason) => Error::Training { reason },
+            other => unsupported(other),
+        })?;
+        writer.add_dictionary(&bytes)?;
+        // A classic store replaces its one dictionary.
+        self.dictionaries.clear();
+        Ok(bytes.len())
+    }
+
+    /// Makes everything committed survive a loss of power.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::sync`].
+    pub fn sync(&mut self) -> Result<()> {
+        self.writer()?.sync()
+    }
+
+    /// Syncs what was written and ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::close`].
+    pub fn close(mut self) -> Result<()> {
+        match &mut self.handle {
+            Handle::Reader(_) => Ok(()),
+            Handle::Writer(writer) => writer.close(),
+        }
+    }
+
+    /// Counts of the store: see [`Reader::stats`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn stats(&mut self) -> Result<Stats> {
+        self.reader().stats()
+    }
+}
+
+fn unsupported(error: CodecError) -> Error {
+    Error::Unsupported { what: error.to_string() }
+}

@@ -1,0 +1,295 @@
+//! Placing records and committing them.
+
+use std::hash::Hasher;
+
+use twox_hash::XxHash3_64;
+
+use super::{UNSYNCED_BYTES_MAX, Writer};
+use crate::codec::Codec;
+use crate::codec::pack::PackedRecord;
+use crate::error::{Error, Result};
+use crate::format::{
+    CHUNK_SIZE_MAX, Commit, Format, RecordLocation, Tail, classic, extended,
+};
+use crate::reader::{Identity, to_usize};
+use crate::storage::{Directory, File, FileName};
+
+/// Packed records whose stored bytes lie one behind the other in memory, so
+/// that adjacent records go out in one write.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    /// The stored bytes of all records.
+    pub bytes: &'a [u8],
+    /// What each record is, in order.
+    pub records: &'a [PackedRecord],
+}
+
+/// Records that are written but do not count yet.
+pub(super) struct Staged {
+    /// The store as it will be.
+    commit: Commit,
+    /// Over the entries `durable_length..commit.length`.
+    unsynced: XxHash3_64,
+    bytes: u64,
+}
+
+/// Where records go, before anything is written.
+struct Placement {
+    entries: Vec<u8>,
+    /// Stretches of a segment that lie together in a chunk.
+    runs: Vec<Run>,
+    stored_bytes: u64,
+    commit: Commit,
+}
+
+struct Run {
+    segment: usize,
+    start: usize,
+    end: usize,
+    chunk: u32,
+    offset: u32,
+}
+
+impl<D: Directory> Writer<D> {
+    /// Appends records and commits them, with whatever was staged before; not
+    /// synced. Returns the index of the first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`], [`Error::Full`] and [`Error::SchemaMismatch`]
+    /// before anything is written; [`Error::Io`] after which the store is as
+    /// it was.
+    pub fn append(&mut self, segments: &[Segment<'_>]) -> Result<u64> {
+        let first = self.stage(segments)?;
+        self.commit_staged()?;
+        Ok(first)
+    }
+
+    /// Writes records past the end of the store, where nobody sees them until
+    /// [`commit_staged`](Self::commit_staged). Returns the index that the
+    /// first will have.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append); what was staged before stays staged.
+    pub fn stage(&mut self, segments: &[Segment<'_>]) -> Result<u64> {
+        self.check_writable()?;
+        let base = self.staged.as_ref().map_or(*self.commit(), |staged| staged.commit);
+        self.check_records(&base, segments)?;
+        let placement = self.place(base, segments)?;
+        if placement.commit.length == base.length {
+            return Ok(base.length);
+        }
+        if let Err(error) = self.write_placed(&base, segments, &placement) {
+            self.cut_to(&base, placement.commit.tail.chunk);
+            return Err(error);
+        }
+        let staged = self.staged.get_or_insert_with(|| Staged {
+            commit: base,
+            unsynced: self.unsynced.clone(),
+            bytes: 0,
+        });
+        staged.commit = placement.commit;
+        staged.unsynced.write(&placement.entries);
+        staged.bytes += placement.stored_bytes;
+        Ok(base.length)
+    }
+
+    /// Makes staged records count, all at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; then the records are still staged.
+    pub fn commit_staged(&mut self) -> Result<()> {
+        let Some(staged) = self.staged.take() else { return Ok(()) };
+        let mut commit = Commit { sequence: self.commit().sequence + 1, ..staged.commit };
+        match self.format() {
+            Format::Extended => commit.unsynced_hash = staged.unsynced.finish(),
+            // A classic header holds none of these.
+            Format::Classic => (commit.stride, commit.live_stored, commit.live_len) = (0, 0, 0),
+        }
+        if let Err(error) = self.write_commit(&commit) {
+            self.staged = Some(staged);
+            return Err(error);
+        }
+        self.reader.commit = commit;
+        self.unsynced = staged.unsynced;
+        self.unsynced_bytes += staged.bytes;
+        self.dirty = true;
+        if self.unsynced_bytes >= UNSYNCED_BYTES_MAX { self.sync() } else { Ok(()) }
+    }
+
+    /// Takes staged records back.
+    pub fn discard_staged(&mut self) {
+        if let Some(staged) = self.staged.take() {
+            let commit = *self.commit();
+            self.cut_to(&commit, staged.commit.tail.chunk);
+        }
+    }
+
+    /// Everything that can be refused before a byte is written.
+    fn check_records(&self, base: &Commit, segments: &[Segment<'_>]) -> Result<()> {
+        let schema = self.reader.schema()?;
+        let limit = self.format().record_len_max();
+        let mut index = 0;
+        for record in segments.iter().flat_map(|segment| segment.records) {
+            let len = u64::from(record.len);
+            if len > limit {
+                return Err(Error::TooLarge { index, len, limit });
+            }
+            if len == 0 && self.format() == Format::Classic {
+                let what = format!(
+                    "record {index} of the batch is empty, which a classic store cannot hold"
+                );
+                return Err(Error::Unsupported { what });
+            }
+            if let Some(schema) = &schema {
+                schema.check_record_len(len).map_err(|reason| Error::SchemaMismatch {
+                    reason: format!("record {index} of the batch: {reason}"),
+                })?;
+            }
+            index += 1;
+        }
+        let limit = self.format().length_max();
+        if base.length.saturating_add(index) > limit {
+            let length = base.length;
+            let reason = format!("{length} records and {index} more, the limit is {limit}");
+            return Err(Error::Full { reason });
+        }
+        Ok(())
+    }
+
+    /// Gives every record a place behind the tail.
+    fn place(&self, base: Commit, segments: &[Segment<'_>]) -> Result<Placement> {
+        let format = self.format();
+        let mut commit = base;
+        let count: usize = segments.iter().map(|segment| segment.records.len()).sum();
+        let mut entries = Vec::with_capacity(count * to_usize(format.entry_size()));
+        let mut runs: Vec<Run> = Vec::new();
+        let mut stored_bytes = 0;
+        for (number, segment) in segments.iter().enumerate() {
+            let mut position = 0;
+            for record in segment.records {
+                let end = position + to_usize(u64::from(record.stored_len));
+                let location = self.locate(&mut commit, record)?;
+                format.encode_entry(&location, &mut entries);
+                match runs.last_mut() {
+                    Some(run) if run.segment == number && run.chunk == location.chunk => {
+                        run.end = end;
+                    }
+                    _ => runs.push(Run {
+                        segment: number,
+                        start: position,
+                        end,
+                        chunk: location.chunk,
+                        offset: location.offset,
+                    }),
+                }
+                position = end;
+            }
+            debug_assert_eq!(position, segment.bytes.len());
+            stored_bytes += segment.bytes.len() as u64;
+        }
+        runs.retain(|run| run.start < run.end);
+        Ok(Placement { entries, runs, stored_bytes, commit })
+    }
+
+    /// The next record's place; moves the commit's tail behind it.
+    fn locate(&self, commit: &mut Commit, record: &PackedRecord) -> Result<RecordLocation> {
+        let stored_len = record.stored_len;
+        let end = u64::from(commit.tail.offset) + u64::from(stored_len);
+        if end > self.chunk_size_max && commit.tail.offset > 0 {
+            let limit = self.format().chunks_max();
+            let chunk = commit.tail.chunk + 1;
+            if chunk >= limit {
+                let reason = format!("its {limit} chunks are used; compacting may help");
+                return Err(Error::Full { reason });
+            }
+            commit.tail = Tail { chunk, offset: 0 };
+        }
+        let location = record.at(commit.tail.chunk, commit.tail.offset, self.format());
+        commit.stride = next_stride(commit, &location, self.chunk_size_max);
+        commit.tail.offset += stored_len;
+        commit.length += 1;
+        commit.live_stored += u64::from(stored_len);
+        commit.live_len += u64::from(record.len);
+        Ok(location)
+    }
+
+    fn write_placed(
+        &mut self,
+        base: &Commit,
+        segments: &[Segment<'_>],
+        placement: &Placement,
+    ) -> Result<()> {
+        let tail = base.tail;
+        for run in &placement.runs {
+            let name = FileName::Chunk(run.chunk);
+            if run.offset == 0 && (run.chunk != tail.chunk || tail.offset == 0) {
+                self.begin_chunk(run.chunk, run.chunk == tail.chunk)?;
+            }
+            let bytes = &segments[run.segment].bytes[run.start..run.end];
+            let file = &self.reader.chunk(run.chunk)?.file;
+            file.write(bytes, u64::from(run.offset)).map_err(Error::io(name))?;
+            self.dirty_chunks.insert(run.chunk);
+        }
+        let offset = self.format().entry_offset(base.length);
+        self.write_meta(FileName::Meta, &placement.entries, offset)
+    }
+
+    /// A chunk file is made when its first byte is written.
+    fn begin_chunk(&mut self, number: u32, is_tail: bool) -> Result<()> {
+        match (self.format(), self.reader.chunk_size(number)?) {
+            // The first chunk of a classic store was made with it.
+            (Format::Classic, Some(_)) if is_tail => Ok(()),
+            _ => self.create_chunk(number),
+        }
+    }
+
+    /// The write that makes staged records count.
+    fn write_commit(&self, commit: &Commit) -> Result<()> {
+        match self.reader.identity() {
+            Identity::Extended(id) => {
+                let slot = extended::encode_slot(commit, id);
+                self.write_meta(FileName::Meta, &slot, extended::slot_offset(commit.sequence))
+            }
+            Identity::Classic => {
+                let header = classic::encode_header(commit);
+                let changed = &header[classic::COMMIT_OFFSET..];
+                self.write_meta(FileName::Meta, changed, classic::COMMIT_OFFSET as u64)
+            }
+        }
+    }
+
+    /// Takes back what was written past `commit`, in chunks up to `newest`.
+    /// What cannot be taken back means nothing to a reader and is overwritten
+    /// by the next append.
+    fn cut_to(&mut self, commit: &Commit, newest: u32) {
+        if self.format() == Format::Classic {
+            return;
+        }
+        let _ = self.reader.meta.set_size(Format::Extended.entry_offset(commit.length));
+        for number in commit.tail.chunk + 1..=newest {
+            self.reader.chunks.remove(&number);
+            self.dirty_chunks.remove(&number);
+            let _ = self.reader.directory.remove(FileName::Chunk(number));
+        }
+        let _ = self.cut_chunk(commit.tail);
+    }
+}
+
+/// Whether the stride's promise still holds with one more record: 0 if not.
+fn next_stride(commit: &Commit, next: &RecordLocation, chunk_size_max: u64) -> u32 {
+    let len = u64::from(next.len);
+    if next.codec != Codec::Raw || next.len == 0 || chunk_size_max != CHUNK_SIZE_MAX {
+        return 0;
+    }
+    if commit.length == 0 {
+        return if next.offset == 0 { next.len } else { 0 };
+    }
+    // The tail is where the promise says the next record lies exactly when
+    // nothing was deleted or placed otherwise since it was made.
+    let per_chunk = CHUNK_SIZE_MAX / len;
+    let expected = commit.length % per_chunk * len;
+    if commit.stride == next.len && u64::from(next.offset) == expected { next.len } else { 0 }
+}

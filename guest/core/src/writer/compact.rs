@@ -1,0 +1,306 @@
+//! Giving dead bytes back: live records of chunks with holes are copied into
+//! new chunks, and the old files go once nothing refers to them.
+
+use std::collections::BTreeSet;
+
+use super::Writer;
+use super::table::NewTable;
+use crate::usage::ChunkUsage;
+use crate::error::{Error, Result};
+use crate::format::{CHUNK_SIZE_MAX, Format, RecordLocation, Tail, classic};
+use crate::storage::{Directory, File, FileName};
+
+/// How many bytes of records are gathered before they are written.
+const BUFFER_SIZE: usize = 8 << 20;
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// What is done, in the operation's unit: bytes when compacting,
+    /// converting and appending, records when verifying.
+    pub done: u64,
+    /// What there is to do, in the same unit.
+    pub total: u64,
+}
+
+/// What a compaction did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compaction {
+    /// How many records were copied.
+    pub moved_records: u64,
+    /// Their stored bytes.
+    pub moved_bytes: u64,
+    /// How many bytes were given back to the file system.
+    pub reclaimed_bytes: u64,
+}
+
+impl<D: Directory> Writer<D> {
+    /// Gives dead bytes back to the file system, and restores index order in
+    /// the chunks it rewrites. Checks every record that it copies and stops at
+    /// damage. Cut at any point, it has lost and changed nothing, and running
+    /// it again finishes it. Needs free space of about one chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Checksum`] or [`Error::CorruptRecord`] for a damaged record,
+    /// IO errors; what was swapped in before stays.
+    pub fn compact(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Compaction> {
+        self.check_settled()?;
+        self.sync()?;
+        let mut usage = self.reader.chunk_usage()?;
+        let before = self.reader.chunk_bytes(&usage)?;
+        self.remove_leftovers()?;
+        self.remove_unused_chunks(&usage)?;
+        let mut holey: BTreeSet<u32> = BTreeSet::new();
+        for (&number, used) in &usage {
+            if used.live > used.end {
+                let reason = format!(
+                    "its records have {} bytes but end at {}: they overlap",
+                    used.live, used.end
+                );
+                return Err(Error::corrupt(FileName::Chunk(number), reason));
+            }
+            if used.live < used.end {
+                holey.insert(number);
+            }
+        }
+        let total = holey.iter().filter_map(|number| usage.get(number)).map(|used| used.live).sum();
+        let mut compaction = Compaction::default();
+        let mut last = None;
+        while let Some(number) = self.next_chunk(&usage, &holey, last)? {
+            let round = self.copy_round(number, &holey, &mut |bytes| {
+                progress(Progress { done: compaction.moved_bytes + bytes, total });
+            });
+            let round = match round {
+                Ok(round) => round,
+                Err(error) => {
+                    self.abandon_round(number);
+                    return Err(error);
+                }
+            };
+            compaction.moved_records += round.records;
+            compaction.moved_bytes += round.bytes;
+            last = Some(number);
+            usage = self.reader.chunk_usage()?;
+            self.remove_unused_chunks(&usage)?;
+        }
+        self.trim(&usage)?;
+        let after = self.reader.chunk_bytes(&usage)?;
+        compaction.reclaimed_bytes = before.saturating_sub(after);
+        Ok(compaction)
+    }
+
+    /// The number of the chunk that the next round copies into; `None` when
+    /// no chunk with holes holds a record any more. Behind the tail of the
+    /// finished store no chunk may be in use, so numbers begin past the chunks
+    /// that stay, and step over those that are still being emptied.
+    fn next_chunk(
+        &self,
+        usage: &ChunkUsage,
+        holey: &BTreeSet<u32>,
+        last: Option<u32>,
+    ) -> Result<Option<u32>> {
+        if !holey.iter().any(|number| usage.contains_key(number)) {
+            return Ok(None);
+        }
+        let staying = usage.keys().filter(|number| !holey.contains(number)).max();
+        let mut number = last.or(staying.copied()).map_or(0, |number| number + 1);
+        while usage.contains_key(&number) || holey.contains(&number) {
+            number += 1;
+        }
+        let limit = self.format().chunks_max();
+        if number >= limit {
+            let reason = format!("compacting needs a chunk past the limit of {limit}");
+            return Err(Error::Full { reason });
+        }
+        Ok(Some(number))
+    }
+
+    /// Copies records from chunks with holes into chunk `number` until it is
+    /// full or none is left, and swaps in a table that says so.
+    fn copy_round(
+        &mut self,
+        number: u32,
+        holey: &BTreeSet<u32>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Round> {
+        self.create_chunk(number)?;
+        let mut round = Round::new(number);
+        let mut table = self.begin_table()?;
+        let mut block = Vec::new();
+        let format = self.format();
+        let entry_size = usize::try_from(format.entry_size()).unwrap_or(usize::MAX);
+        for (first, count) in crate::reader::blocks(0..self.commit().length) {
+            self.reader.entries(first, count, &mut block)?;
+            for (index, entry) in (first..).zip(block.chunks_exact(entry_size)) {
+                let location = format.decode_entry(entry, index)?;
+                self.copy_record(index, location, holey, &mut round, &mut table)?;
+            }
+            progress(round.bytes);
+        }
+        self.flush_round(&mut round)?;
+        let name = FileName::Chunk(number);
+        self.reader.chunk(number)?.file.sync().map_err(Error::io(name))?;
+        self.reader.directory.sync().map_err(Error::io(name))?;
+        let done = !round.full;
+        self.finish_table(table, |commit| {
+            // Until everything has moved, appends go on behind the old tail,
+            // past every chunk in use.
+            if done {
+                commit.tail = Tail { chunk: number, offset: round.offset };
+            }
+        })?;
+        Ok(round)
+    }
+
+    fn copy_record(
+        &mut self,
+        index: u64,
+        location: RecordLocation,
+        holey: &BTreeSet<u32>,
+        round: &mut Round,
+        table: &mut NewTable<D::File>,
+    ) -> Result<()> {
+        if !holey.contains(&location.chunk) || round.full {
+            return table.push(&location);
+        }
+        let end = u64::from(round.offset) + u64::from(location.stored_len);
+        if end > CHUNK_SIZE_MAX.min(self.chunk_size_max) && round.offset > 0 {
+            round.full = true;
+            return table.push(&location);
+        }
+        self.reader.read_stored(index, &location, &mut round.stored)?;
+        // Before its only other copy goes. The classic format has no checksum,
+        // so only what lengths and the frame's head reveal can be checked.
+        location.check(index, &round.stored)?;
+        location.check_frame(index, &round.stored)?;
+        round.buffer.extend_from_slice(&round.stored);
+        table.push(&RecordLocation { chunk: round.chunk, offset: round.offset, ..location })?;
+        round.offset += location.stored_len;
+        round.records += 1;
+        round.bytes += u64::from(location.stored_len);
+        if round.buffer.len() >= BUFFER_SIZE { self.flush_round(round) } else { Ok(()) }
+    }
+
+    fn flush_round(&mut self, round: &mut Round) -> Result<()> {
+        let name = FileName::Chunk(round.chunk);
+        let file = &self.reader.chunk(round.chunk)?.file;
+        file.write(&round.buffer, round.written).map_err(Error::io(name))?;
+        round.written += round.buffer.len() as u64;
+        round.buffer.clear();
+        Ok(())
+    }
+
+    /// Nothing refers to what a failed round wrote, unless its table was
+    /// swapped in: then the handle is poisoned and everything stays.
+    fn abandon_round(&mut self, number: u32) {
+        if self.poisoned {
+            return;
+        }
+        self.abandon_table();
+        self.reader.chunks.remove(&number);
+        // Left behind, it is removed by the next compaction.
+        let _ = self.reader.directory.remove(FileName::Chunk(number));
+    }
+
+    /// Removes what cut operations left behind.
+    fn remove_leftovers(&mut self) -> Result<()> {
+        for name in self.reader.leftovers()? {
+            if !matches!(name, FileName::Chunk(_)) {
+                self.reader.directory.remove(name).map_err(Error::io(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes chunk files that no record lies in. The tail's stays, since
+    /// appends continue in it.
+    fn remove_unused_chunks(&mut self, usage: &ChunkUsage) -> Result<()> {
+        for number in self.reader.unused_chunks(usage) {
+            if self.reader.chunk_size(number)?.is_some() {
+                self.remove_chunk(number)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_chunk(&mut self, number: u32) -> Result<()> {
+        let name = FileName::Chunk(number);
+        self.reader.chunks.remove(&number);
+        self.reader.directory.remove(name).map_err(Error::io(name))
+    }
+
+    /// Cuts dead bytes behind the last record of each chunk. For the tail
+    /// chunk that needs a commit first.
+    fn trim(&mut self, usage: &ChunkUsage) -> Result<()> {
+        let tail = self.commit().tail;
+        let end = usage.get(&tail.chunk).map_or(0, |used| used.end);
+        if end < u64::from(tail.offset) {
+            let offset = u32::try_from(end).unwrap_or(tail.offset);
+            self.move_tail(Tail { chunk: tail.chunk, offset })?;
+        }
+        for (&number, used) in usage {
+            self.trim_chunk(number, used.end)?;
+        }
+        if !usage.contains_key(&tail.chunk) {
+            self.trim_chunk(tail.chunk, 0)?;
+        }
+        Ok(())
+    }
+
+    /// A tail that goes back is a new table in the classic format, whose
+    /// header is not written atomically with anything else; an extended store
+    /// commits it in a slot.
+    fn move_tail(&mut self, tail: Tail) -> Result<()> {
+        match self.format() {
+            Format::Extended => self.commit_change(|commit| commit.tail = tail),
+            Format::Classic => {
+                let mut table = self.begin_table()?;
+                self.reader.scan(0..self.commit().length, |_, location| table.push(&location))?;
+                self.finish_table(table, |commit| commit.tail = tail)
+            }
+        }
+    }
+
+    fn trim_chunk(&mut self, number: u32, end: u64) -> Result<()> {
+        let name = FileName::Chunk(number);
+        let Some(size) = self.reader.chunk_size(number)? else { return Ok(()) };
+        let format = self.format();
+        let file = &self.reader.chunk(number)?.file;
+        if size > end {
+            file.set_size(end).map_err(Error::io(name))?;
+        }
+        if format == Format::Classic {
+            // loaderx expects its full size back, now sparse behind the end.
+            file.set_size(classic::CHUNK_FILE_SIZE).map_err(Error::io(name))?;
+        }
+        Ok(())
+    }
+
+}
+
+/// One new chunk being filled.
+struct Round {
+    chunk: u32,
+    offset: u32,
+    full: bool,
+    records: u64,
+    bytes: u64,
+    buffer: Vec<u8>,
+    written: u64,
+    stored: Vec<u8>,
+}
+
+impl Round {
+    fn new(chunk: u32) -> Self {
+        Self {
+            chunk,
+            offset: 0,
+            full: false,
+            records: 0,
+            bytes: 0,
+            buffer: Vec::with_capacity(BUFFER_SIZE),
+            written: 0,
+            stored: Vec::new(),
+        }
+    }
+}

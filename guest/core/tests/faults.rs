@@ -1,0 +1,184 @@
+//! What is left when a writer stops at any of its storage operations, and
+//! what a store is like after one of them has failed.
+
+mod support;
+
+use support::faulty::FaultyDirectory;
+use zrecord_core::codec::Codec;
+use zrecord_core::codec::libzstd::Libzstd;
+use zrecord_core::codec::pack::PackPolicy;
+use zrecord_core::error::{Error, Result};
+use zrecord_core::format::Format;
+use zrecord_core::reader::Identity;
+use zrecord_core::storage::Directory;
+use zrecord_core::storage::memory::MemoryDirectory;
+use zrecord_core::store::Store;
+
+type Model = Vec<Vec<u8>>;
+
+fn identity(format: Format) -> Identity {
+    match format {
+        Format::Classic => Identity::Classic,
+        Format::Extended => Identity::Extended([7; 16]),
+    }
+}
+
+fn record(number: u8) -> Vec<u8> {
+    vec![number; 40 + usize::from(number % 5)]
+}
+
+/// One step of the workload; the model follows only when it returns.
+fn step<D: Directory>(
+    store: &mut Store<D, Libzstd>,
+    number: u8,
+    model: &mut Model,
+) -> Result<Option<Model>> {
+    let mut next = model.clone();
+    match number % 6 {
+        0 | 1 | 3 => {
+            let records: Model = (0..4).map(|at| record(number.wrapping_mul(4) + at)).collect();
+            let slices: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+            next.extend(records.clone());
+            store.append(&slices, PackPolicy::new(Codec::Raw, Format::Extended))?;
+        }
+        2 => {
+            let indices = [1, next.len() as u64 - 1, 3];
+            next.swap_remove(next.len() - 1);
+            next.swap_remove(3);
+            next.swap_remove(1);
+            store.delete(&indices)?;
+        }
+        4 => {
+            store.compact(&mut |_| {})?;
+        }
+        _ => store.sync()?,
+    }
+    *model = next;
+    Ok(None)
+}
+
+/// Runs the workload; returns what was there before the step that failed and
+/// what would be there after it.
+fn run(directory: FaultyDirectory, format: Format) -> (Model, Model, bool) {
+    let mut model = Model::new();
+    let Ok(mut store) = Store::<_, Libzstd>::create(directory, identity(format)) else {
+        return (model.clone(), model, true);
+    };
+    store.writer().unwrap().set_chunk_size_max(300);
+    for number in 0..24 {
+        let before = model.clone();
+        if step(&mut store, number, &mut model).is_err() {
+            let mut after = before.clone();
+            let mut shadow = reference(format, &before);
+            step(&mut shadow, number, &mut after).unwrap();
+            return (before, after, true);
+        }
+    }
+    (model.clone(), model, false)
+}
+
+/// A store in memory that holds `model`.
+fn reference(format: Format, model: &Model) -> Store<MemoryDirectory, Libzstd> {
+    let mut store = Store::create(MemoryDirectory::new(), identity(format)).unwrap();
+    let slices: Vec<&[u8]> = model.iter().map(Vec::as_slice).collect();
+    store.append(&slices, PackPolicy::new(Codec::Raw, format)).unwrap();
+    store
+}
+
+fn contents<D: Directory>(store: &mut Store<D, Libzstd>) -> Model {
+    let indices: Vec<u64> = (0..store.len()).collect();
+    let batch = store.gather(&indices, u64::MAX).unwrap();
+    batch.iter().map(<[u8]>::to_vec).collect()
+}
+
+fn stops_at_every_operation(format: Format) {
+    let mut stops = 0;
+    for operations in 0.. {
+        let files = MemoryDirectory::new();
+        let (before, after, stopped) =
+            run(FaultyDirectory::stopping_after(files.clone(), operations), format);
+        match Store::<_, Libzstd>::open(files.clone(), true) {
+            Err(Error::Io { source, .. }) => {
+                assert_eq!(source.kind(), std::io::ErrorKind::NotFound, "{source}");
+                assert!(before.is_empty());
+                Store::<_, Libzstd>::create(files, identity(format)).unwrap();
+            }
+            Err(error) => panic!("after {operations} operations: {error}"),
+            Ok(mut reader) => {
+                let found = contents(&mut reader);
+                assert!(found == before || found == after, "after {operations} operations");
+                let (mut writer, _) = Store::<_, Libzstd>::open_writer(files).unwrap();
+                assert_eq!(contents(&mut writer), found);
+                writer.compact(&mut |_| {}).unwrap();
+                assert_eq!(contents(&mut writer), found);
+                assert_eq!(writer.reader().leftovers().unwrap(), []);
+                assert_eq!(writer.reader().verify_structure().unwrap(), []);
+                assert_eq!(writer.stats().unwrap().reclaimable, 0);
+            }
+        }
+        if !stopped {
+            break;
+        }
+        stops += 1;
+    }
+    assert!(stops > 100, "the workload has only {stops} operations");
+}
+
+#[test]
+fn an_extended_store_survives_a_stop_at_every_operation() {
+    stops_at_every_operation(Format::Extended);
+}
+
+#[test]
+fn a_classic_store_survives_a_stop_at_every_operation() {
+    stops_at_every_operation(Format::Classic);
+}
+
+/// One operation fails, as when the disk is full for a moment.
+fn fails_once_at_every_operation(format: Format) {
+    for operation in 0.. {
+        let files = MemoryDirectory::new();
+        let directory = FaultyDirectory::failing_once(files.clone(), operation);
+        let Ok(mut store) = Store::<_, Libzstd>::create(directory, identity(format)) else {
+            continue;
+        };
+        store.writer().unwrap().set_chunk_size_max(300);
+        let mut model = Model::new();
+        let mut failed = false;
+        for number in 0..24 {
+            let before = model.clone();
+            if let Err(error) = step(&mut store, number, &mut model) {
+                failed = true;
+                assert!(matches!(error, Error::Io { .. }), "{error}");
+                let found = contents(&mut store);
+                let poisoned = matches!(store.sync(), Err(Error::Poisoned));
+                // Only a failed sync of the directory comes after the swap of
+                // a table; the handle then refuses to write.
+                assert!(found == before || poisoned, "as before the call");
+                match step(&mut store, number, &mut model) {
+                    Ok(_) => {}
+                    // A sync that failed leaves the handle reading only.
+                    Err(Error::Poisoned) => break,
+                    Err(error) => panic!("operation {operation}: {error}"),
+                }
+            }
+        }
+        let live = contents(&mut store);
+        drop(store);
+        let (mut reopened, _) = Store::<_, Libzstd>::open_writer(files).unwrap();
+        assert_eq!(contents(&mut reopened), live);
+        if !failed {
+            break;
+        }
+    }
+}
+
+#[test]
+fn an_extended_store_is_as_before_after_a_failed_call() {
+    fails_once_at_every_operation(Format::Extended);
+}
+
+#[test]
+fn a_classic_store_is_as_before_after_a_failed_call() {
+    fails_once_at_every_operation(Format::Classic);
+}
