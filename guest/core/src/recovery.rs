@@ -60,7 +60,8 @@ impl<D: Directory> Reader<D> {
             None => self.cut_to_durable(&newest)?,
         };
         // What was counted and is no longer there may be numbered anew.
-        let generation = newest.generation + u64::from(kept.length < newest.length);
+        let cut = u64::from(kept.length < newest.length);
+        let generation = newest.generation.wrapping_add(cut);
         self.commit = Commit { generation, sequence: newest.sequence, ..kept };
         Ok(Recovery { unclean: true, counted: newest.length, kept: kept.length })
     }

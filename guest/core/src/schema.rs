@@ -417,38 +417,12 @@ fn decode_dtype(value: &Value, format: Format) -> Result<(Dtype, Option<String>)
     let Some(text) = value.as_str() else {
         return Err(corrupt(format!("the dtype is {}, not text", dtype::kind(value))));
     };
-    let canonical = canonical_spelling(text);
+    let canonical = dtype::canonical_spelling(text);
     let dtype = Dtype::parse(canonical.as_deref().unwrap_or(text)).map_err(refused)?;
     if dtype.numpy_str().is_none() {
         return Err(corrupt(format!("dtype: {text:?} is none of NumPy's own")));
     }
     Ok((dtype, canonical.map(|_| text.into())))
-}
-
-/// loaderx stores whatever dtype a user's schema names, and hands it to NumPy:
-/// so names of types occur, and `<V2`, which is what NumPy calls `bfloat16`
-/// and reads as two opaque bytes.
-fn canonical_spelling(text: &str) -> Option<String> {
-    const NAMES: [(&str, &str); 14] = [
-        ("bool", "|b1"),
-        ("int8", "|i1"),
-        ("int16", "<i2"),
-        ("int32", "<i4"),
-        ("int64", "<i8"),
-        ("uint8", "|u1"),
-        ("uint16", "<u2"),
-        ("uint32", "<u4"),
-        ("uint64", "<u8"),
-        ("float16", "<f2"),
-        ("float32", "<f4"),
-        ("float64", "<f8"),
-        ("complex64", "<c8"),
-        ("complex128", "<c16"),
-    ];
-    if let Some((_, canonical)) = NAMES.into_iter().find(|(name, _)| *name == text) {
-        return Some(canonical.into());
-    }
-    text.strip_prefix("<V").map(|size| format!("|V{size}"))
 }
 
 fn get<'a>(map: &'a Metadata, key: &str) -> Result<&'a Value> {

@@ -165,5 +165,6 @@ pub trait Zstd: 'static {
     fn train(samples: &[u8], sizes: &[usize], capacity: usize) -> Result<Vec<u8>, CodecError>;
 }
 
-#[cfg(all(test, feature = "libzstd", feature = "ruzstd"))]
+#[cfg(test)]
+#[cfg(all(feature = "libzstd", feature = "ruzstd"))]
 mod tests;

@@ -200,7 +200,7 @@ impl<D: Directory> Writer<D> {
         let end = u64::from(commit.tail.offset) + u64::from(stored_len);
         if end > self.chunk_size_max && commit.tail.offset > 0 {
             let limit = self.format().chunks_max();
-            let chunk = commit.tail.chunk + 1;
+            let chunk = commit.tail.chunk.saturating_add(1);
             if chunk >= limit {
                 let reason = format!("its {limit} chunks are used; compacting may help");
                 return Err(Error::Full { reason });
@@ -211,8 +211,9 @@ impl<D: Directory> Writer<D> {
         commit.stride = next_stride(commit, &location, self.chunk_size_max);
         commit.tail.offset += stored_len;
         commit.length += 1;
-        commit.live_stored += u64::from(stored_len);
-        commit.live_len += u64::from(record.len);
+        // A forged header may say anything; `verify` compares the sums.
+        commit.live_stored = commit.live_stored.wrapping_add(u64::from(stored_len));
+        commit.live_len = commit.live_len.wrapping_add(u64::from(record.len));
         Ok(location)
     }
 
@@ -269,7 +270,7 @@ impl<D: Directory> Writer<D> {
             return;
         }
         let _ = self.reader.meta.set_size(Format::Extended.entry_offset(commit.length));
-        for number in commit.tail.chunk + 1..=newest {
+        for number in commit.tail.chunk.saturating_add(1)..=newest {
             self.reader.chunks.remove(&number);
             self.dirty_chunks.remove(&number);
             let _ = self.reader.directory.remove(FileName::Chunk(number));

@@ -103,8 +103,9 @@ impl<D: Directory> Writer<D> {
             return Ok(None);
         }
         let staying = usage.keys().filter(|number| !holey.contains(number)).max();
-        let mut number = last.or(staying.copied()).map_or(0, |number| number + 1);
-        while usage.contains_key(&number) || holey.contains(&number) {
+        let mut number = last.or(staying.copied()).map_or(0, |number| number.saturating_add(1));
+        let in_use = |number: u32| usage.contains_key(&number) || holey.contains(&number);
+        while in_use(number) && number < u32::MAX {
             number += 1;
         }
         let limit = self.format().chunks_max();

@@ -47,7 +47,7 @@ impl<D: Directory> Writer<D> {
                 None => table.push(&location),
             }
         })?;
-        self.finish_table(table, |commit| commit.generation += 1)
+        self.finish_table(table, |commit| commit.generation = commit.generation.wrapping_add(1))
     }
 }
 
