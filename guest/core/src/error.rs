@@ -95,7 +95,9 @@ pub enum Error {
         reason: String,
     },
     /// The destination of a gather cannot take what was asked for.
-    #[error("the destination is too small: record {index} of the batch needs bytes {start}..{end}, it has {size}")]
+    #[error(
+        "the destination is too small: record {index} of the batch needs bytes {start}..{end}, it has {size}"
+    )]
     BufferTooSmall {
         /// The record's position in the batch.
         index: u64,

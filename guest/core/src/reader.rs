@@ -139,7 +139,9 @@ impl<D: Directory> Reader<D> {
             Identity::Extended(id) => {
                 for _ in 0..SLOT_ATTEMPTS {
                     let slots = read_slots(&self.meta, &id)?;
-                    if let Some(newest) = slots.into_iter().flatten().max_by_key(|slot| slot.sequence) {
+                    if let Some(newest) =
+                        slots.into_iter().flatten().max_by_key(|slot| slot.sequence)
+                    {
                         return Ok(newest);
                     }
                 }
@@ -343,7 +345,8 @@ impl<D: Directory> Reader<D> {
                 check_hash(FileName::Schema, &bytes, hash)?;
                 bytes
             }
-            (Format::Classic, _) => match self.read_small(FileName::Schema, SCHEMA_SIZE_MAX as u64) {
+            (Format::Classic, _) => match self.read_small(FileName::Schema, SCHEMA_SIZE_MAX as u64)
+            {
                 Ok(bytes) => bytes,
                 Err(Error::Corrupt { .. }) if !self.exists(FileName::Schema)? => return Ok(None),
                 Err(error) => return Err(error),
@@ -363,10 +366,11 @@ impl<D: Directory> Reader<D> {
 
     /// Reads a whole file that must be there and not be larger than `limit`.
     fn read_small(&self, name: FileName, limit: u64) -> Result<Vec<u8>> {
-        let file = self.directory.open(name, Access::Read).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => Error::corrupt(name, "it is missing"),
-            _ => Error::io(name)(source),
-        })?;
+        let file =
+            self.directory.open(name, Access::Read).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => Error::corrupt(name, "it is missing"),
+                _ => Error::io(name)(source),
+            })?;
         let size = file.size().map_err(Error::io(name))?;
         if size > limit {
             return Err(Error::corrupt(name, format!("it has {size} bytes, the limit is {limit}")));

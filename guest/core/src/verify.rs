@@ -178,9 +178,10 @@ impl<D: Directory> Reader<D> {
     pub fn leftovers(&mut self) -> Result<Vec<FileName>> {
         let mut names = vec![FileName::MetaNew, FileName::SchemaNew];
         let next = u8::try_from(self.commit().dictionaries).ok();
-        names.extend(next.into_iter().flat_map(|number| {
-            [FileName::DictionaryNew(number), FileName::Dictionary(number)]
-        }));
+        names
+            .extend(next.into_iter().flat_map(|number| {
+                [FileName::DictionaryNew(number), FileName::Dictionary(number)]
+            }));
         let usage = self.chunk_usage()?;
         names.extend(self.unused_chunks(&usage).into_iter().rev().map(FileName::Chunk));
         let mut found = Vec::new();

@@ -54,11 +54,14 @@ fn check(format: Format, names: &[(FileName, &str)]) {
 
 #[test]
 fn the_extended_example_is_what_is_written() {
-    check(Format::Extended, &[
-        (FileName::Meta, "extended meta.zr"),
-        (FileName::Chunk(0), "extended 0.zr"),
-        (FileName::Schema, "extended schema.msgpack"),
-    ]);
+    check(
+        Format::Extended,
+        &[
+            (FileName::Meta, "extended meta.zr"),
+            (FileName::Chunk(0), "extended 0.zr"),
+            (FileName::Schema, "extended schema.msgpack"),
+        ],
+    );
 }
 
 #[test]

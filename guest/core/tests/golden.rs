@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use zrecord_core::codec::Codec;
 use zrecord_core::codec::Zstd;
 use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::codec::pack::PackPolicy;
-use zrecord_core::codec::Codec;
 use zrecord_core::format::Format;
 use zrecord_core::storage::FileName;
 use zrecord_core::storage::memory::MemoryDirectory;
@@ -97,8 +97,7 @@ fn golden_stores_can_be_appended_to_deleted_from_and_compacted() {
         let len = schema.map_or(512, |schema| usize::try_from(schema.row_bytes()).unwrap());
         let new: Vec<Vec<u8>> = (0..5_u8).map(|number| vec![number; len]).collect();
         let slices: Vec<&[u8]> = new.iter().map(Vec::as_slice).collect();
-        let codec =
-            if name == "dense_zstd_dict" { Codec::ZstdDict } else { Codec::Zstd };
+        let codec = if name == "dense_zstd_dict" { Codec::ZstdDict } else { Codec::Zstd };
         store.append(&slices, PackPolicy::new(codec, Format::Classic)).unwrap();
         model.extend(new);
         store.delete(&[0, model.len() as u64 - 2]).unwrap();

@@ -6,8 +6,8 @@ use zrecord_core::codec::pack::PackPolicy;
 use zrecord_core::codec::{Codec, Zstd};
 use zrecord_core::format::Format;
 use zrecord_core::reader::Identity;
-use zrecord_core::storage::{Directory, File, FileName};
 use zrecord_core::storage::memory::MemoryDirectory;
+use zrecord_core::storage::{Directory, File, FileName};
 use zrecord_core::store::Store;
 
 const FILES: [FileName; 4] =
@@ -15,7 +15,11 @@ const FILES: [FileName; 4] =
 
 fn records() -> Vec<Vec<u8>> {
     (0..6_u8)
-        .map(|number| (0..48_u8).map(|at| if number % 2 == 0 { at % 4 } else { at.wrapping_mul(37) }).collect())
+        .map(|number| {
+            (0..48_u8)
+                .map(|at| if number % 2 == 0 { at % 4 } else { at.wrapping_mul(37) })
+                .collect()
+        })
         .collect()
 }
 
@@ -35,9 +39,11 @@ fn store(format: Format) -> MemoryDirectory {
     let samples: Vec<u8> = (0..64 * 48_u32).map(|at| (at % 48 * (at / 480)) as u8).collect();
     store.train_dictionary(&samples, &[48; 64], 512).unwrap();
     let records = records();
-    for (codec, records) in
-        [(Codec::Raw, &records[..2]), (Codec::Zstd, &records[2..4]), (Codec::ZstdDict, &records[4..])]
-    {
+    for (codec, records) in [
+        (Codec::Raw, &records[..2]),
+        (Codec::Zstd, &records[2..4]),
+        (Codec::ZstdDict, &records[4..]),
+    ] {
         let slices: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         store.append(&slices, PackPolicy::new(codec, format)).unwrap();
     }
@@ -68,7 +74,8 @@ fn flip_every_bit(format: Format, mut check: impl FnMut(FileName, usize, &Memory
     let directory = store(format);
     for name in FILES {
         // Classic files are sparse behind what is used.
-        let mut bytes = vec![0; 16_384];
+        let most = if format == Format::Classic { 600 } else { 16_384 };
+        let mut bytes = vec![0; most];
         let used = directory.file(name).unwrap().read(&mut bytes, 0).unwrap();
         for position in 0..used {
             for bit in 0..8 {

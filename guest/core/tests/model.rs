@@ -185,8 +185,9 @@ impl Run {
     }
 
     fn train(&mut self) {
-        let samples: Vec<Vec<u8>> =
-            (0..256_u32).map(|i| format!("sample number {i} of the words {}", i * 7).into()).collect();
+        let samples: Vec<Vec<u8>> = (0..256_u32)
+            .map(|i| format!("sample number {i} of the words {}", i * 7).into())
+            .collect();
         let sizes: Vec<usize> = samples.iter().map(Vec::len).collect();
         let result = self.store.train_dictionary(&samples.concat(), &sizes, 2048);
         let refused = self.store.format() == Format::Classic && self.uses_dictionary;

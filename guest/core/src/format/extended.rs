@@ -66,8 +66,7 @@ pub const RECORD_LEN_MAX: u64 = u32::MAX as u64;
 const _: () = assert!(ENTRY_RESERVED + 2 == ENTRY_SIZE);
 const _: () = assert!(SLOT_SIZE == 96 && SLOT_SIZE <= 512);
 const _: () = assert!(IDENTITY_SIZE as u64 <= DICTIONARY_HASHES_OFFSET);
-const _: () =
-    assert!(DICTIONARY_HASHES_OFFSET + DICTIONARIES_MAX as u64 * 8 == PAGE_SIZE);
+const _: () = assert!(DICTIONARY_HASHES_OFFSET + DICTIONARIES_MAX as u64 * 8 == PAGE_SIZE);
 
 /// XXH3-64 of nothing: the `unsynced_hash` of a clean commit.
 pub const EMPTY_HASH: u64 = 0x2d06_8005_38d3_94c2;

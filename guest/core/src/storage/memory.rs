@@ -167,7 +167,11 @@ impl Content {
 
 /// Calls `visit(page number, start within it, range within the buffer)` for
 /// each page that `len` bytes at `offset` touch.
-fn for_each_page(len: usize, offset: u64, mut visit: impl FnMut(u64, usize, std::ops::Range<usize>)) {
+fn for_each_page(
+    len: usize,
+    offset: u64,
+    mut visit: impl FnMut(u64, usize, std::ops::Range<usize>),
+) {
     let mut done = 0;
     while done < len {
         let position = offset + done as u64;

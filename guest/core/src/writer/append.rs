@@ -8,9 +8,7 @@ use super::{UNSYNCED_BYTES_MAX, Writer};
 use crate::codec::Codec;
 use crate::codec::pack::PackedRecord;
 use crate::error::{Error, Result};
-use crate::format::{
-    CHUNK_SIZE_MAX, Commit, Format, RecordLocation, Tail, classic, extended,
-};
+use crate::format::{CHUNK_SIZE_MAX, Commit, Format, RecordLocation, Tail, classic, extended};
 use crate::reader::{Identity, to_usize};
 use crate::storage::{Directory, File, FileName};
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use super::Writer;
 use super::table::NewTable;
-use crate::usage::ChunkUsage;
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_SIZE_MAX, Format, RecordLocation, Tail, classic};
 use crate::storage::{Directory, File, FileName};
+use crate::usage::ChunkUsage;
 
 /// How many bytes of records are gathered before they are written.
 const BUFFER_SIZE: usize = 8 << 20;
@@ -276,7 +276,6 @@ impl<D: Directory> Writer<D> {
         }
         Ok(())
     }
-
 }
 
 /// One new chunk being filled.

@@ -391,7 +391,10 @@ impl<D: Directory> Writer<D> {
                 Some(_) => {}
             }
         }
-        self.reader.meta.set_size(classic::META_SIZE.max(meta_size)).map_err(Error::io(FileName::Meta))
+        self.reader
+            .meta
+            .set_size(classic::META_SIZE.max(meta_size))
+            .map_err(Error::io(FileName::Meta))
     }
 
     fn any_chunk_cut(&mut self, tail_chunk: u32) -> Result<bool> {

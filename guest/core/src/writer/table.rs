@@ -78,8 +78,11 @@ impl<D: Directory> Writer<D> {
     /// Begins the next table, with no records. It must be finished or dropped
     /// with [`abandon_table`](Self::abandon_table).
     pub(super) fn begin_table(&self) -> Result<NewTable<D::File>> {
-        let meta =
-            self.reader.directory.create(FileName::MetaNew).map_err(Error::io(FileName::MetaNew))?;
+        let meta = self
+            .reader
+            .directory
+            .create(FileName::MetaNew)
+            .map_err(Error::io(FileName::MetaNew))?;
         Ok(NewTable {
             meta,
             format: self.format(),
