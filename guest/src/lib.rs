@@ -9,6 +9,9 @@
 //!
 //! The bindings are not written yet. What exists is what they will stand on:
 //! the core, built for wasm with its pure-Rust codec and no import at all.
-#![cfg(target_family = "wasm")]
+//!
+//! On a native target this crate is empty: a native linker would reject the
+//! symbols that bindings export.
 
+#[cfg(target_family = "wasm")]
 pub use zrecord_core as core;

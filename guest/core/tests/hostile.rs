@@ -78,7 +78,9 @@ fn flip_every_bit(format: Format, mut check: impl FnMut(FileName, usize, &Memory
         let mut bytes = vec![0; most];
         let used = directory.file(name).unwrap().read(&mut bytes, 0).unwrap();
         for position in 0..used {
-            for bit in 0..8 {
+            // One bit of a byte that holds nothing says what all eight say.
+            let bits = if bytes[position] == 0 { 1 } else { 8 };
+            for bit in (0..8).cycle().skip(position % 8).take(bits) {
                 let mut flipped = bytes[..used].to_vec();
                 flipped[position] ^= 1 << bit;
                 let copy = directory.snapshot();

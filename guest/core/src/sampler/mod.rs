@@ -19,10 +19,12 @@
 //! format, since a run resumes with it.
 //!
 //! **Speed.** The inner loops run over blocks of [`LANES`] `u64`s that each
-//! hold a 32-bit value, whatever the length: a product of two of them is one
-//! `pmuludq`, `umull` or `extmul`, so one text vectorises on AVX2, NEON and
-//! wasm SIMD. They are `#[inline(always)]`, so that the host can compile
-//! [`Sampler::fill_inline`] once more under `#[target_feature]`.
+//! hold a 32-bit value, whatever the length, and use nothing but 32-bit
+//! products, additions, shifts and exclusive ors. One text so becomes vector
+//! code where that pays (AVX2, in part wasm SIMD) and plain 64-bit code where
+//! the compiler finds that faster (SSE2, NEON). They are `#[inline(always)]`,
+//! so that the host can compile [`Sampler::fill_inline`] once more under
+//! `#[target_feature]`.
 
 mod cursor;
 mod cyclic;
