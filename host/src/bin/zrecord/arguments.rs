@@ -1,0 +1,77 @@
+//! What the command line may say.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use zrecord_host::Format;
+
+/// Records of a training set, in one directory: look inside, check, compact
+/// and convert.
+#[derive(Debug, Parser)]
+#[command(name = "zrecord", version, arg_required_else_help = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Pack a folder's files, or made-up data, and read random batches back.
+    Demo {
+        /// A folder whose files become records; nothing is written to it.
+        folder: Option<PathBuf>,
+    },
+    /// Say what a store is and holds, without reading its chunks.
+    ///
+    /// The keys of the JSON form are stable: format, version, id, schema
+    /// {kind, dtype, item_shape, codec} or null, records, plain_bytes,
+    /// stored_bytes, ratio or null, codecs {raw, zstd, zstd_dict},
+    /// dictionaries, chunks, chunk_bytes, reclaimable_bytes, clean,
+    /// generation, stride, record_len {min, median, max} or null, leftovers.
+    /// Sizes are in bytes.
+    Inspect {
+        /// The directory of the store.
+        path: PathBuf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read everything and list what is wrong, a fault a line; exit with 1 if
+    /// there is anything.
+    Verify {
+        /// The directory of the store.
+        path: PathBuf,
+    },
+    /// Give the bytes of deleted records back to the file system.
+    Compact {
+        /// The directory of the store.
+        path: PathBuf,
+    },
+    /// Rewrite a store in the other format; stored frames stay as they are.
+    Convert {
+        /// The directory of the store.
+        source: PathBuf,
+        /// The directory to make.
+        destination: PathBuf,
+        /// The format of the new store.
+        #[arg(long, value_enum)]
+        format: FormatName,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum FormatName {
+    /// What loaderx 0.9 reads and writes.
+    Classic,
+    /// With checksums; the default of new stores.
+    Extended,
+}
+
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Classic => Self::Classic,
+            FormatName::Extended => Self::Extended,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The `zrecord` command.
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+mod arguments;
+mod convert;
+mod demo;
+mod inspect;
+mod report;
+mod verify;
+
+use arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    report::log_to_stderr();
+    let arguments = Arguments::parse();
+    let mut out = io::stdout().lock();
+    let result = run(arguments.command, &mut out).and_then(|code| {
+        out.flush()?;
+        Ok(code)
+    });
+    match result {
+        Ok(code) => code,
+        // Whoever was reading has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            report::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
+        Command::Demo { folder } => demo::run(folder.as_deref(), out)?,
+        Command::Inspect { path, json } => inspect::run(&path, json, out)?,
+        Command::Verify { path } => return verify::run(&path, out),
+        Command::Compact { path } => verify::compact(&path, out)?,
+        Command::Convert { source, destination, format } => {
+            convert::run(&source, &destination, format.into(), out)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,102 @@
+//! The bytes of chunk files, by map or by positional reads.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
+use zrecord_core::storage::{Access, Directory, File, FileName};
+use zrecord_core::{Error, Result};
+
+use crate::directory::{FsDirectory, FsFile};
+use crate::mapping::{MAPS_PAST_END, Mapping, ROOMY};
+use crate::options::Io;
+
+/// The chunk files of a store, opened when they are first read.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    directory: FsDirectory,
+    io: Io,
+    open: ArcSwap<BTreeMap<u32, Arc<Chunk>>>,
+    opening: Mutex<()>,
+}
+
+impl Chunks {
+    /// No chunk is opened yet.
+    pub(crate) fn new(directory: FsDirectory, io: Io) -> Self {
+        Self { directory, io, open: ArcSwap::default(), opening: Mutex::new(()) }
+    }
+
+    /// The chunk that holds record `index`.
+    pub(crate) fn get(&self, index: u64, location: &RecordLocation) -> Result<Arc<Chunk>> {
+        let number = location.chunk;
+        if let Some(chunk) = self.open.load().get(&number) {
+            return Ok(Arc::clone(chunk));
+        }
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = BTreeMap::clone(&self.open.load());
+        if let Some(chunk) = open.get(&number) {
+            return Ok(Arc::clone(chunk));
+        }
+        let name = FileName::Chunk(number);
+        let file =
+            self.directory.open(name, Access::Read).map_err(|source| match source.kind() {
+                ErrorKind::NotFound => location.corrupt(index, "the chunk file is missing"),
+                _ => Error::Io { file: name, source },
+            })?;
+        let mappable = self.io == Io::Map && ROOMY;
+        let chunk = Arc::new(Chunk { file, mapping: ArcSwapOption::empty(), mappable });
+        open.insert(number, Arc::clone(&chunk));
+        self.open.store(Arc::new(open));
+        Ok(chunk)
+    }
+}
+
+/// One chunk file.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    file: FsFile,
+    mapping: ArcSwapOption<Mapping>,
+    mappable: bool,
+}
+
+impl Chunk {
+    /// The file's size in bytes.
+    pub(crate) fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    /// The chunk mapped, at least up to byte `end`, which the file has; `None`
+    /// when it is to be read by position.
+    pub(crate) fn mapping(&self, end: u64) -> Option<Arc<Mapping>> {
+        if !self.mappable {
+            return None;
+        }
+        let end = usize::try_from(end).ok()?;
+        let current = self.mapping.load();
+        if let Some(mapping) = current.as_ref().filter(|mapping| mapping.len() >= end) {
+            return Some(Arc::clone(mapping));
+        }
+        // Reserved once for all that the chunk may ever hold. Where that does
+        // not work the map is made anew as the file grows; readers of the old
+        // one keep it until they are done.
+        let len = usize::try_from(CHUNK_SIZE_MAX).ok()?;
+        let mapping = match Mapping::new(self.file.file(), 0, len) {
+            Ok(mapping) => Arc::new(mapping),
+            Err(error) => {
+                log::debug!("a chunk cannot be mapped and is read by position: {error}");
+                return None;
+            }
+        };
+        let covers = mapping.len() >= end;
+        debug_assert!(covers || !MAPS_PAST_END);
+        self.mapping.store(Some(Arc::clone(&mapping)));
+        covers.then_some(mapping)
+    }
+
+    /// Reads until `dst` is full or the file ends; says how many bytes it read.
+    pub(crate) fn read(&self, dst: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read(dst, offset)
+    }
+}

@@ -1,0 +1,271 @@
+//! Rewriting a store in the other format: stored frames and dictionaries
+//! verbatim, only the table anew.
+//!
+//! The new store is written into a directory beside the destination, which is
+//! renamed at the end. A run that is killed leaves that directory behind, by
+//! the name `.NAME.converting-*`; it stands in nobody's way and may be
+//! removed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use zrecord_core::codec::Codec;
+use zrecord_core::codec::pack::PackedRecord;
+use zrecord_core::format::{Format, RecordLocation, checksum};
+use zrecord_core::reader::{Identity, Reader};
+use zrecord_core::storage::Access;
+use zrecord_core::writer::{Progress, Segment, Writer};
+use zrecord_core::{Error as CoreError, Result as CoreResult};
+
+use crate::directory::{FsDirectory, sync_directory};
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::options::OpenOptions;
+use crate::pool;
+
+/// This many stored bytes are read and committed at once, or so many records.
+const BLOCK_BYTES: u64 = 32 << 20;
+const BLOCK_RECORDS: u64 = 1 << 16;
+
+/// Writes the records of the store at `source` into a new store of `format`
+/// at `destination`. Checksums are compared where the source has them.
+/// Progress counts stored bytes.
+///
+/// # Errors
+///
+/// `AlreadyExists` when there is anything at `destination`; `Unsupported`,
+/// before anything is written, naming the first record that `format` cannot
+/// hold; damage in the source; IO errors. Nothing is left behind then.
+pub fn convert(
+    source: impl AsRef<Path>,
+    destination: impl AsRef<Path>,
+    format: Format,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<()> {
+    let (source, destination) = (source.as_ref(), destination.as_ref());
+    if destination.symlink_metadata().is_ok() {
+        return Err(Error::store(destination)(CoreError::AlreadyExists));
+    }
+    // Open for as long as it takes, so that nothing is deleted meanwhile.
+    let handle = Handle::open(source, &OpenOptions::new())?;
+    let survey = survey(&handle, format).map_err(Error::store(source))?;
+    let temporary = Temporary::create(destination)?;
+    let written = rewrite(&handle, &survey, &temporary.path, format, progress);
+    written.map_err(Error::store(source))?;
+    temporary.publish(destination)
+}
+
+/// What the destination must hold.
+struct Survey {
+    length: u64,
+    stored_bytes: u64,
+    /// Dictionaries of the source, in the order of their new numbers.
+    dictionaries: Vec<u8>,
+}
+
+impl Survey {
+    /// The number that a dictionary gets.
+    fn renumbered(&self, location: &RecordLocation) -> u8 {
+        let number = location.dictionary;
+        match location.codec {
+            Codec::Raw | Codec::Zstd => 0,
+            Codec::ZstdDict => {
+                let position = self.dictionaries.iter().position(|other| *other == number);
+                position.and_then(|position| u8::try_from(position).ok()).unwrap_or(number)
+            }
+        }
+    }
+}
+
+/// Looks at every entry for what `format` cannot hold.
+fn survey(handle: &Handle, format: Format) -> CoreResult<Survey> {
+    let reading = handle.share()?;
+    let length = reading.snapshot.commit.length;
+    if let Some(schema) = handle.schema()? {
+        schema.encode(format)?;
+    }
+    let refused = |index: u64, what: String| {
+        let what = format!("{what} in a {} store (record {index})", format.name());
+        Err(CoreError::Unsupported { what })
+    };
+    if length > format.length_max() {
+        let limit = format.length_max();
+        return refused(limit, format!("more than {limit} records"));
+    }
+    let table = reading.files.table.view(length)?;
+    let mut used = BTreeSet::new();
+    let mut stored_bytes = 0;
+    for index in 0..length {
+        let location = table.location(index)?;
+        let len = u64::from(location.len);
+        if len > format.record_len_max() {
+            let limit = format.record_len_max();
+            return refused(index, format!("a record of {len} bytes, more than {limit},"));
+        }
+        if len == 0 && format == Format::Classic {
+            return refused(index, "an empty record".into());
+        }
+        if location.codec == Codec::ZstdDict {
+            used.insert(location.dictionary);
+            if used.len() as u64 > u64::from(format.dictionaries_max()) {
+                return refused(index, "a second dictionary".into());
+            }
+        }
+        stored_bytes += u64::from(location.stored_len);
+    }
+    table.check_size()?;
+    let dictionaries = match format {
+        Format::Extended => (0..reading.snapshot.commit.dictionaries)
+            .filter_map(|number| u8::try_from(number).ok())
+            .collect(),
+        // The one that is used; else the newest, which appends would use.
+        Format::Classic => {
+            let newest = reading.snapshot.commit.dictionaries.checked_sub(1);
+            let newest = newest.and_then(|number| u8::try_from(number).ok());
+            used.first().copied().or(newest).into_iter().collect()
+        }
+    };
+    Ok(Survey { length, stored_bytes, dictionaries })
+}
+
+/// Fills the new store and closes it.
+fn rewrite(
+    handle: &Handle,
+    survey: &Survey,
+    path: &Path,
+    format: Format,
+    progress: &mut dyn FnMut(Progress),
+) -> CoreResult<()> {
+    let identity = match format {
+        Format::Classic => Identity::Classic,
+        Format::Extended => Identity::Extended(crate::writing::draw_id()?),
+    };
+    let mut writer = Writer::create(FsDirectory::new(path), identity)?;
+    if let Some(schema) = handle.schema()? {
+        writer.set_schema(&schema)?;
+    }
+    let mut reader = Reader::open(handle.directory.clone(), Access::Read)?;
+    for &number in &survey.dictionaries {
+        writer.add_dictionary(&reader.dictionary(number)?)?;
+    }
+    let mut done = 0;
+    let mut first = 0;
+    while first < survey.length {
+        progress(Progress { done, total: survey.stored_bytes });
+        let block = Block::read(handle, &mut reader, first, survey)?;
+        let records = block.packed(handle.threads, survey)?;
+        writer.append(&[Segment { bytes: &block.bytes, records: &records }])?;
+        done += block.bytes.len() as u64;
+        first += block.locations.len() as u64;
+    }
+    writer.close()?;
+    progress(Progress { done, total: survey.stored_bytes });
+    Ok(())
+}
+
+/// Neighbouring records and their stored bytes.
+struct Block {
+    first: u64,
+    locations: Vec<RecordLocation>,
+    /// Where the stored bytes of each record begin.
+    starts: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    fn read(
+        handle: &Handle,
+        reader: &mut Reader<FsDirectory>,
+        first: u64,
+        survey: &Survey,
+    ) -> CoreResult<Self> {
+        let reading = handle.share()?;
+        let table = reading.files.table.view(survey.length)?;
+        let (mut locations, mut starts, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut stored = Vec::new();
+        for index in first..survey.length.min(first + BLOCK_RECORDS) {
+            if bytes.len() as u64 >= BLOCK_BYTES {
+                break;
+            }
+            let location = table.location(index)?;
+            reader.read_stored(index, &location, &mut stored)?;
+            starts.push(bytes.len());
+            bytes.extend_from_slice(&stored);
+            locations.push(location);
+        }
+        table.check_size()?;
+        Ok(Self { first, locations, starts, bytes })
+    }
+
+    /// Checks every record and says how it is stored in the destination.
+    fn packed(&self, threads: usize, survey: &Survey) -> CoreResult<Vec<PackedRecord>> {
+        let pack = |position: usize| {
+            let location = &self.locations[position];
+            let start = self.starts[position];
+            let end = self.starts.get(position + 1).copied().unwrap_or(self.bytes.len());
+            let stored = &self.bytes[start..end];
+            location.check(self.first + position as u64, stored)?;
+            let dictionary = survey.renumbered(location);
+            Ok(PackedRecord {
+                stored_len: location.stored_len,
+                len: location.len,
+                codec: location.codec,
+                dictionary,
+                checksum: checksum(stored, location.len, location.codec, dictionary),
+            })
+        };
+        let positions = 0..self.locations.len();
+        match pool::pool(threads) {
+            Some(pool) => pool.install(|| positions.into_par_iter().map(pack).collect()),
+            None => positions.map(pack).collect(),
+        }
+    }
+}
+
+/// The directory that becomes the destination; removed unless it does.
+struct Temporary {
+    path: PathBuf,
+    published: bool,
+}
+
+impl Temporary {
+    fn create(destination: &Path) -> Result<Self> {
+        let unnamed = || io::Error::new(io::ErrorKind::InvalidInput, "a path without a name");
+        let name = destination.file_name().ok_or_else(unnamed).map_err(Error::io(destination))?;
+        let parent = destination.parent().unwrap_or(Path::new(""));
+        if !parent.as_os_str().is_empty() {
+            fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        }
+        let unique = crate::writing::draw_id().map_err(Error::store(destination))?;
+        let unique = u64::from_le_bytes(unique[..8].try_into().unwrap_or_default());
+        let name = format!(".{}.converting-{unique:016x}", name.to_string_lossy());
+        let path = parent.join(name);
+        fs::create_dir(&path).map_err(Error::io(&path))?;
+        Ok(Self { path, published: false })
+    }
+
+    fn publish(mut self, destination: &Path) -> Result<()> {
+        // Renaming would replace an empty directory that came up meanwhile.
+        if destination.symlink_metadata().is_ok() {
+            return Err(Error::store(destination)(CoreError::AlreadyExists));
+        }
+        fs::rename(&self.path, destination).map_err(Error::io(destination))?;
+        self.published = true;
+        let parent = destination.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        sync_directory(parent).map_err(Error::io(parent))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.published
+            && let Err(error) = fs::remove_dir_all(&self.path)
+        {
+            log::error!("{}: removing what was begun: {error}", self.path.display());
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Carrying out a batch: copying or decoding each record straight into its
+//! part of the destination, on as many threads as pay.
+
+use std::cell::RefCell;
+use std::mem;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use zrecord_core::codec::Codec;
+use zrecord_core::codec::libzstd::{Decoder, Libzstd};
+use zrecord_core::codec::pack::unpack_record;
+use zrecord_core::{Error, Result};
+
+use crate::dictionaries::Digested;
+use crate::gather::{Job, Touched, to_usize, too_short};
+use crate::options::Verify;
+use crate::pool;
+use crate::verified::Verified;
+
+/// A byte that is decoded costs about as much as this many that are copied.
+const DECODE_WEIGHT: usize = 8;
+/// What a record costs besides its bytes, in bytes.
+const RECORD_WEIGHT: usize = 64;
+/// Batches lighter than this stay on the caller's thread: waking another one
+/// takes some twenty microseconds.
+const PARALLEL_WEIGHT_MIN: usize = 1 << 20;
+/// Shares per thread, so that threads end about together.
+const SHARES_PER_THREAD: usize = 4;
+/// A thread keeps a buffer of at most this many bytes for stored bytes.
+const SCRATCH_KEPT_MAX: usize = 8 << 20;
+
+/// What one thread needs to read records, kept from one batch to the next.
+#[derive(Default)]
+struct Scratch {
+    decoder: Decoder,
+    stored: Vec<u8>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// A planned batch and what it needs.
+pub(crate) struct Copying<'a> {
+    pub(crate) jobs: &'a [Job],
+    pub(crate) touched: &'a [Touched],
+    pub(crate) dictionaries: &'a Digested,
+    pub(crate) verified: &'a Verified,
+    pub(crate) verify: Verify,
+}
+
+/// A run of jobs, and the part of the destination that is theirs alone.
+struct Share<'a> {
+    jobs: Range<usize>,
+    /// Where `dst` begins in the whole destination.
+    base: usize,
+    dst: &'a mut [u8],
+}
+
+impl Copying<'_> {
+    /// Writes every record to its place.
+    pub(crate) fn run(&self, dst: &mut [u8], threads: usize) -> Result<()> {
+        let weight = self.jobs.iter().map(weight).sum::<usize>();
+        let pool = if weight < PARALLEL_WEIGHT_MIN { None } else { pool::pool(threads) };
+        let Some(pool) = pool else {
+            return self.run_share(Share { jobs: 0..self.jobs.len(), base: 0, dst });
+        };
+        let shares = self.cut(dst, weight / (threads * SHARES_PER_THREAD));
+        let helpers = (threads - 1).min(shares.len().saturating_sub(1));
+        let shares = Mutex::new(shares.into_iter());
+        let failure = Mutex::new(None);
+        // The caller works too, and does all of it if no helper wakes in time.
+        pool.in_place_scope(|scope| {
+            for _ in 0..helpers {
+                scope.spawn(|_| self.drain(&shares, &failure));
+            }
+            self.drain(&shares, &failure);
+        });
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failure.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Cuts the batch into shares of about `weight_target`, in order.
+    fn cut<'a>(&self, dst: &'a mut [u8], weight_target: usize) -> Vec<Share<'a>> {
+        let mut shares = Vec::new();
+        let (mut first, mut base, mut gathered) = (0, 0, 0);
+        let mut rest = dst;
+        for (position, job) in self.jobs.iter().enumerate() {
+            gathered += weight(job);
+            if gathered >= weight_target {
+                let (dst, behind) = mem::take(&mut rest).split_at_mut(job.end() - base);
+                shares.push(Share { jobs: first..position + 1, base, dst });
+                (first, base, gathered, rest) = (position + 1, job.end(), 0, behind);
+            }
+        }
+        if first < self.jobs.len() {
+            shares.push(Share { jobs: first..self.jobs.len(), base, dst: rest });
+        }
+        shares
+    }
+
+    /// Takes shares until none is left. Of several failures, the one first in
+    /// the destination is kept.
+    fn drain<'a>(
+        &self,
+        shares: &Mutex<impl Iterator<Item = Share<'a>>>,
+        failure: &Mutex<Option<(usize, Error)>>,
+    ) {
+        let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some(share) = next() {
+            let first = share.jobs.start;
+            let Err(error) = self.run_share(share) else { continue };
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            if failure.as_ref().is_none_or(|(position, _)| first < *position) {
+                *failure = Some((first, error));
+            }
+        }
+    }
+
+    fn run_share(&self, share: Share<'_>) -> Result<()> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            for job in &self.jobs[share.jobs] {
+                let dst = &mut share.dst[job.start - share.base..job.end() - share.base];
+                self.fetch(scratch, job, dst)?;
+            }
+            if scratch.stored.capacity() > SCRATCH_KEPT_MAX {
+                scratch.stored = Vec::new();
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads one record into exactly `dst`.
+    fn fetch(&self, scratch: &mut Scratch, job: &Job, dst: &mut [u8]) -> Result<()> {
+        let Job { index, location, .. } = job;
+        let check = location.checksum.is_some()
+            && match self.verify {
+                Verify::Never => false,
+                Verify::Always => true,
+                Verify::First => !self.verified.contains(*index),
+            };
+        match (location.codec, self.touched.get(job.touched)) {
+            // Hashed where it was just written, which is in the cache.
+            (Codec::Raw, touched) => {
+                if let Some(touched) = touched {
+                    copy(touched, job, dst)?;
+                }
+                if check {
+                    location.check(*index, dst)?;
+                }
+            }
+            (_, Some(touched)) => {
+                let stored = stored(touched, job, &mut scratch.stored)?;
+                if check {
+                    location.check(*index, stored)?;
+                }
+                let dictionary = self.dictionaries.get(&location.dictionary).map(AsRef::as_ref);
+                let decoder = &mut scratch.decoder;
+                unpack_record::<Libzstd>(decoder, dictionary, *index, location, stored, dst)?;
+            }
+            (_, None) => return Err(location.corrupt(*index, "it has no stored bytes")),
+        }
+        if check {
+            self.verified.insert(*index);
+        }
+        Ok(())
+    }
+}
+
+/// The stored bytes of a record as they are, into `dst`.
+fn copy(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
+    let offset = u64::from(job.location.offset);
+    let mapped =
+        touched.mapping.as_ref().is_some_and(|mapping| mapping.copy(to_usize(offset), dst));
+    if mapped { Ok(()) } else { read(touched, job, dst) }
+}
+
+/// The stored bytes of a record, where they are mapped or in `buffer`.
+fn stored<'a>(touched: &'a Touched, job: &Job, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    let offset = to_usize(u64::from(job.location.offset));
+    let len = to_usize(u64::from(job.location.stored_len));
+    let mapped = touched.mapping.as_ref().and_then(|mapping| mapping.bytes(offset, len));
+    if let Some(bytes) = mapped {
+        return Ok(bytes);
+    }
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    read(touched, job, &mut buffer[..len])?;
+    Ok(&buffer[..len])
+}
+
+fn read(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
+    let Job { index, location, .. } = job;
+    let file = location.file();
+    let read = touched.chunk.read(dst, u64::from(location.offset));
+    let read = read.map_err(|source| Error::Io { file, source })?;
+    if read == dst.len() { Ok(()) } else { Err(too_short(*index, location, read as u64)) }
+}
+
+fn weight(job: &Job) -> usize {
+    let factor = if job.location.codec == Codec::Raw { 1 } else { DECODE_WEIGHT };
+    job.len().saturating_mul(factor).saturating_add(RECORD_WEIGHT)
+}

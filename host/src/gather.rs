@@ -1,0 +1,321 @@
+//! Planning a batch: where its records lie, and which bytes of the
+//! destination each one gets. Everything is checked before a byte is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zrecord_core::codec::Codec;
+use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
+use zrecord_core::{Error, Result};
+
+use crate::chunks::Chunk;
+use crate::copying::Copying;
+use crate::handle::{Handle, Reading, Snapshot};
+use crate::mapping::Mapping;
+use crate::options::Verify;
+use crate::table::TableView;
+
+/// One record of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    /// The record's index in the store.
+    pub(crate) index: u64,
+    /// Where it begins in the destination.
+    pub(crate) start: usize,
+    /// Its chunk's place among the touched ones.
+    pub(crate) touched: usize,
+    pub(crate) location: RecordLocation,
+}
+
+impl Job {
+    pub(crate) fn len(&self) -> usize {
+        to_usize(u64::from(self.location.len))
+    }
+
+    /// Where it ends in the destination; planning has seen that it fits.
+    pub(crate) fn end(&self) -> usize {
+        self.start + self.len()
+    }
+}
+
+/// A chunk that a batch reads from.
+pub(crate) struct Touched {
+    pub(crate) chunk: Arc<Chunk>,
+    pub(crate) mapping: Option<Arc<Mapping>>,
+    /// The record that lies farthest back in it.
+    last: (u64, RecordLocation),
+}
+
+impl Touched {
+    /// Compares with the file's size: before bytes are read from a map, so
+    /// that nothing past its end is touched, and after, so that a chunk which
+    /// was cut meanwhile is not taken for zeros.
+    pub(crate) fn check_size(&self) -> Result<()> {
+        let (index, location) = &self.last;
+        let file = location.file();
+        let size = self.chunk.size().map_err(|source| Error::Io { file, source })?;
+        if size >= location.end() {
+            return Ok(());
+        }
+        Err(too_short(*index, location, size.saturating_sub(u64::from(location.offset))))
+    }
+}
+
+/// The error of a chunk that ends before a record does.
+pub(crate) fn too_short(index: u64, location: &RecordLocation, found: u64) -> Error {
+    let wanted = location.stored_len;
+    location.corrupt(index, format!("{wanted} stored bytes were expected, {found} are there"))
+}
+
+/// A batch, ready to be copied.
+pub(crate) struct Plan {
+    /// In the order of the destination.
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) touched: Vec<Touched>,
+}
+
+/// Where a batch wants its records.
+#[derive(Clone, Copy)]
+pub(crate) enum Places<'a> {
+    /// Record `i` at `offsets[i]`.
+    Offsets(&'a [u64]),
+    /// One behind the other, each of this many bytes.
+    Packed(u64),
+}
+
+impl Places<'_> {
+    fn start(&self, position: usize) -> u64 {
+        match self {
+            Self::Offsets(offsets) => offsets.get(position).copied().unwrap_or(u64::MAX),
+            Self::Packed(len) => len.saturating_mul(position as u64),
+        }
+    }
+}
+
+impl Handle {
+    /// Gathers records into the caller's memory.
+    pub(crate) fn gather(&self, indices: &[u64], dst: &mut [u8], places: Places<'_>) -> Result<()> {
+        let reading = self.share_for(indices)?;
+        let mut table = None;
+        let plan = plan(&reading, &mut table, indices, dst.len(), places, self.options.verify)?;
+        for touched in &plan.touched {
+            touched.check_size()?;
+        }
+        let dictionaries = self.dictionaries.with(
+            plan.jobs
+                .iter()
+                .filter(|job| job.location.codec == Codec::ZstdDict)
+                .map(|job| job.location.dictionary),
+            |number| {
+                let mut reader = self.reader();
+                reader.refresh()?;
+                reader.dictionary(number)
+            },
+        )?;
+        let copying = Copying {
+            jobs: &plan.jobs,
+            touched: &plan.touched,
+            dictionaries: &dictionaries,
+            verified: &reading.snapshot.verified,
+            verify: self.options.verify,
+        };
+        let copied = copying.run(dst, self.threads);
+        // A file that was cut is the cause of whatever its bytes looked like.
+        for touched in &plan.touched {
+            touched.check_size()?;
+        }
+        if let Some(table) = table {
+            table.check_size()?;
+        }
+        copied
+    }
+
+    /// The lengths of records in bytes.
+    pub(crate) fn lengths(&self, indices: &[u64]) -> Result<Vec<u32>> {
+        let reading = self.share_for(indices)?;
+        let commit = &reading.snapshot.commit;
+        if commit.stride != 0 {
+            return Ok(vec![commit.stride; indices.len()]);
+        }
+        let table = reading.files.table.view(commit.length)?;
+        let lengths =
+            indices.iter().map(|&index| table.location(index).map(|location| location.len));
+        let lengths = lengths.collect();
+        table.check_size()?;
+        lengths
+    }
+
+    /// Shares the files, with a commit that counts all of `indices`.
+    pub(crate) fn share_for(&self, indices: &[u64]) -> Result<Reading<'_>> {
+        let mut reading = self.share()?;
+        let Some(&highest) = indices.iter().max() else { return Ok(reading) };
+        if highest >= reading.snapshot.commit.length {
+            self.follow(&mut reading)?;
+        }
+        let length = reading.snapshot.commit.length;
+        match indices.iter().find(|index| **index >= length) {
+            Some(&index) => Err(Error::OutOfRange { index, length }),
+            None => Ok(reading),
+        }
+    }
+}
+
+/// Looks up and checks a batch.
+fn plan<'a>(
+    reading: &'a Reading<'_>,
+    table: &mut Option<TableView<'a>>,
+    indices: &[u64],
+    size: usize,
+    places: Places<'_>,
+    verify: Verify,
+) -> Result<Plan> {
+    if let Places::Offsets(offsets) = places
+        && offsets.len() != indices.len()
+    {
+        let reason = format!("{} offsets for {} indices", offsets.len(), indices.len());
+        return Err(Error::InvalidArgument { argument: "offsets", reason });
+    }
+    let mut locator = Locator { reading, table, verify };
+    let mut touching =
+        Touching { reading, touched: Vec::new(), slots: BTreeMap::new(), last: None };
+    let mut jobs = Vec::with_capacity(indices.len());
+    let mut in_order = true;
+    let mut previous_end = 0;
+    for (position, &index) in indices.iter().enumerate() {
+        let location = locator.locate(index)?;
+        if let Places::Packed(len) = places
+            && u64::from(location.len) != len
+        {
+            let reason = format!("record {index} has {} bytes, not {len}", location.len);
+            return Err(Error::SchemaMismatch { reason });
+        }
+        let start = places.start(position);
+        let end = start.saturating_add(u64::from(location.len));
+        if end > size as u64 {
+            let (index, size) = (position as u64, size as u64);
+            return Err(Error::BufferTooSmall { index, start, end, size });
+        }
+        in_order &= start >= previous_end;
+        previous_end = end;
+        let touched = touching.touch(index, &location)?;
+        jobs.push(Job { index, start: to_usize(start), touched, location });
+    }
+    if !in_order {
+        sort_disjoint(&mut jobs)?;
+    }
+    Ok(Plan { jobs, touched: touching.finish() })
+}
+
+/// Sorts jobs by their place in the destination, where none may overlap.
+fn sort_disjoint(jobs: &mut [Job]) -> Result<()> {
+    jobs.sort_unstable_by_key(|job| (job.start, job.len()));
+    for pair in jobs.windows(2) {
+        if pair[0].end() > pair[1].start {
+            let reason = format!(
+                "records {} and {} would overlap in the destination, at byte {}",
+                pair[0].index, pair[1].index, pair[1].start
+            );
+            return Err(Error::InvalidArgument { argument: "offsets", reason });
+        }
+    }
+    Ok(())
+}
+
+/// Finds records: by arithmetic where a stride allows it, else in the table,
+/// which is then looked at and not before.
+struct Locator<'a, 'b, 'c> {
+    reading: &'a Reading<'b>,
+    table: &'c mut Option<TableView<'a>>,
+    verify: Verify,
+}
+
+impl Locator<'_, '_, '_> {
+    fn locate(&mut self, index: u64) -> Result<RecordLocation> {
+        let snapshot = &self.reading.snapshot;
+        let needs_checksum = match self.verify {
+            Verify::Never => false,
+            Verify::Always => true,
+            Verify::First => !snapshot.verified.contains(index),
+        };
+        if snapshot.commit.stride != 0 && !needs_checksum {
+            return Ok(strided(snapshot, index));
+        }
+        let table = match &mut *self.table {
+            Some(table) => table,
+            none => none.insert(self.reading.files.table.view(snapshot.commit.length)?),
+        };
+        table.location(index)
+    }
+}
+
+/// Where a stride promises record `index`.
+pub(crate) fn strided(snapshot: &Snapshot, index: u64) -> RecordLocation {
+    let len = snapshot.commit.stride;
+    let per_chunk = (CHUNK_SIZE_MAX / u64::from(len)).max(1);
+    let (chunks, within) =
+        if index < per_chunk { (0, index) } else { (index / per_chunk, index % per_chunk) };
+    let low = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    RecordLocation {
+        chunk: snapshot.first_chunk.saturating_add(low(chunks)),
+        offset: low(within * u64::from(len)),
+        stored_len: len,
+        len,
+        codec: Codec::Raw,
+        dictionary: 0,
+        checksum: None,
+    }
+}
+
+/// Collects the chunks of a batch.
+struct Touching<'a, 'b> {
+    reading: &'a Reading<'b>,
+    touched: Vec<(Arc<Chunk>, (u64, RecordLocation))>,
+    slots: BTreeMap<u32, usize>,
+    /// The chunk of the record before, which most often is the next one's.
+    last: Option<(u32, usize)>,
+}
+
+impl Touching<'_, '_> {
+    fn touch(&mut self, index: u64, location: &RecordLocation) -> Result<usize> {
+        // An empty record has a place in no chunk.
+        if location.stored_len == 0 {
+            return Ok(usize::MAX);
+        }
+        let slot = match self.last {
+            Some((chunk, slot)) if chunk == location.chunk => slot,
+            _ => self.slot(index, location)?,
+        };
+        self.last = Some((location.chunk, slot));
+        let farthest = &mut self.touched[slot].1;
+        if location.end() > farthest.1.end() {
+            *farthest = (index, *location);
+        }
+        Ok(slot)
+    }
+
+    fn slot(&mut self, index: u64, location: &RecordLocation) -> Result<usize> {
+        if let Some(&slot) = self.slots.get(&location.chunk) {
+            return Ok(slot);
+        }
+        let chunk = self.reading.files.chunks.get(index, location)?;
+        let slot = self.touched.len();
+        self.touched.push((chunk, (index, *location)));
+        self.slots.insert(location.chunk, slot);
+        Ok(slot)
+    }
+
+    fn finish(self) -> Vec<Touched> {
+        let touched = self.touched.into_iter();
+        touched
+            .map(|(chunk, last)| {
+                let mapping = chunk.mapping(last.1.end());
+                Touched { chunk, mapping, last }
+            })
+            .collect()
+    }
+}
+
+/// Sizes that were checked against a slice or a file fit the address space.
+pub(crate) fn to_usize(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,83 @@
+//! Zrecord's native host: memory maps, positional IO, threads, libzstd and
+//! locks around the logic of [`zrecord_core`].
+//!
+//! ```
+//! use zrecord_host::{Mode, OpenOptions, Store};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("words.zr");
+//! let store = OpenOptions::new().mode(Mode::Append).open(&path)?;
+//! let first = store.append(b"onetwothree", &[0, 3, 6], None)?;
+//! assert_eq!(first, 0);
+//!
+//! let mut words = [0; 8];
+//! store.gather(&[2, 0], &mut words, &[0, 5])?;
+//! assert_eq!(&words, b"threeone");
+//! store.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `store`, `options`, `error` | [`Store`], how it is opened, what can go wrong |
+//! | `dataset` | typed views: [`DenseDataset`], [`RaggedDataset`] |
+//! | `loader` | [`Loader`]: endless batches in an order that can be resumed; [`Batches`]: one pass |
+//! | `prefetch`, `buffer` | results made ahead, in order; memory that is recycled |
+//! | `sampler_simd` | the sampler's batch fill for the CPU at hand |
+//! | `handle`, `writing`, `append` | one process's hold of a store, and its changes |
+//! | `gather`, `copying` | planning a batch, and carrying it out |
+//! | `table`, `chunks`, `mapping` | bytes of files, mapped or read by position |
+//! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
+//! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
+#![deny(unsafe_code)]
+
+mod append;
+pub mod buffer;
+mod chunks;
+pub mod convert;
+mod copying;
+pub mod dataset;
+mod dictionaries;
+pub mod directory;
+pub mod error;
+mod gather;
+mod handle;
+pub mod inspect;
+pub mod loader;
+mod lock;
+mod mapping;
+pub mod options;
+pub mod pool;
+pub mod prefetch;
+#[allow(unsafe_code, reason = "calls a function compiled for the CPU at hand")]
+pub mod sampler_simd;
+pub mod store;
+mod table;
+mod verified;
+mod verify;
+pub mod view;
+mod writing;
+
+pub use buffer::{Buffer, BufferPool, BufferPoolOptions};
+pub use convert::convert;
+pub use dataset::{DenseDataset, RaggedDataset};
+pub use error::{Error, Result};
+pub use inspect::Inspection;
+pub use loader::{
+    Batch, BatchSource, Batches, BatchesOptions, BoxError, Column, Difference, Loader, LoaderError,
+    LoaderOptions, LoaderState, Resumption, SharedError, StateError, Stream, StreamState, Streams,
+};
+pub use options::{Io, Mode, OpenOptions, Verify};
+pub use prefetch::{PrefetchError, PrefetchOptions, Prefetcher};
+pub use store::Store;
+pub use view::View;
+
+pub use zrecord_core as core;
+pub use zrecord_core::codec::Codec;
+pub use zrecord_core::dtype::Dtype;
+pub use zrecord_core::format::Format;
+pub use zrecord_core::sampler::{Mode as SamplerMode, Sampler, SamplerOptions};
+pub use zrecord_core::schema::{Kind, Schema};
+pub use zrecord_core::usage::Stats;
+pub use zrecord_core::verify::Fault;
+pub use zrecord_core::writer::{Compaction, Progress};

@@ -1,0 +1,168 @@
+//! The record table in `meta.zr`, by map or by positional reads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use zrecord_core::format::{Commit, Format, RecordLocation, classic, extended};
+use zrecord_core::storage::{Access, Directory, File, FileName};
+use zrecord_core::{Error, Result};
+
+use crate::directory::{FsDirectory, FsFile};
+use crate::gather::to_usize;
+use crate::mapping::{Mapping, ROOMY};
+use crate::options::Io;
+
+/// The table is mapped in parts of this many bytes.
+const SEGMENT_SIZE: u64 = 1 << 30;
+/// An entry has at most this many bytes in either format.
+const ENTRY_SIZE_MAX: usize = 24;
+
+const _: () = assert!(ENTRY_SIZE_MAX == extended::ENTRY_SIZE);
+const _: () = assert!(classic::ENTRY_SIZE < extended::ENTRY_SIZE);
+
+/// The file `meta.zr` of a store.
+#[derive(Debug)]
+pub(crate) struct Table {
+    file: FsFile,
+    format: Format,
+    mappable: bool,
+    segments: ArcSwap<Vec<Arc<Mapping>>>,
+    growing: Mutex<()>,
+}
+
+impl Table {
+    /// Opens the table.
+    pub(crate) fn open(directory: &FsDirectory, format: Format, io: Io) -> Result<Self> {
+        let file =
+            directory.open(FileName::Meta, Access::Read).map_err(Error::io(FileName::Meta))?;
+        Ok(Self {
+            file,
+            format,
+            mappable: io == Io::Map && ROOMY,
+            segments: ArcSwap::default(),
+            growing: Mutex::new(()),
+        })
+    }
+
+    /// Whether the header may say more than `commit`. A torn look is made
+    /// good by whoever then reads the header.
+    pub(crate) fn may_be_newer(&self, commit: &Commit) -> bool {
+        let segments = self.segments.load();
+        let Some(header) = segments.first() else { return true };
+        match self.format {
+            Format::Classic => {
+                let length = header.load_u32(classic::LENGTH_OFFSET);
+                length.is_none_or(|length| u64::from(length) != commit.length)
+            }
+            Format::Extended => (0..2).any(|slot| {
+                let offset = to_usize(extended::slot_offset(slot)) + extended::SLOT_SEQUENCE;
+                let sequence = header.load_u64(offset);
+                sequence.is_none_or(|sequence| sequence > commit.sequence)
+            }),
+        }
+    }
+
+    /// The entries of the first `length` records, for reading.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] when the file is too short for them.
+    pub(crate) fn view(&self, length: u64) -> Result<TableView<'_>> {
+        let end = self.format.entry_offset(length);
+        let view = TableView { table: self, end, segments: self.segments(end) };
+        view.check_size()?;
+        Ok(view)
+    }
+
+    /// Mappings that cover the file up to `end`; fewer where it is to be read
+    /// by position.
+    fn segments(&self, end: u64) -> Arc<Vec<Arc<Mapping>>> {
+        let covers = |segments: &[Arc<Mapping>]| {
+            let mapped = segments.len() as u64 * SEGMENT_SIZE;
+            let last = segments.last().map_or(0, |segment| segment.len() as u64);
+            mapped.saturating_sub(SEGMENT_SIZE) + last >= end
+        };
+        let current = self.segments.load_full();
+        if !self.mappable || covers(&current) {
+            return current;
+        }
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = Vec::clone(&self.segments.load());
+        if segments.last().is_some_and(|last| (last.len() as u64) < SEGMENT_SIZE) {
+            // Mapped as far as the file went; it has grown.
+            segments.pop();
+        }
+        while !covers(&segments) {
+            let offset = segments.len() as u64 * SEGMENT_SIZE;
+            let len = usize::try_from(SEGMENT_SIZE).unwrap_or(usize::MAX);
+            match Mapping::new(self.file.file(), offset, len) {
+                Ok(segment) => segments.push(Arc::new(segment)),
+                Err(error) => {
+                    log::debug!("the table cannot be mapped and is read by position: {error}");
+                    break;
+                }
+            }
+            if segments.last().is_some_and(|last| (last.len() as u64) < SEGMENT_SIZE) {
+                break;
+            }
+        }
+        let segments = Arc::new(segments);
+        self.segments.store(Arc::clone(&segments));
+        segments
+    }
+}
+
+/// The entries that one commit counts.
+#[derive(Debug)]
+pub(crate) struct TableView<'a> {
+    table: &'a Table,
+    end: u64,
+    segments: Arc<Vec<Arc<Mapping>>>,
+}
+
+impl TableView<'_> {
+    /// Compares with the file's size: before entries are read from a map, so
+    /// that nothing past its end is touched, and after, so that a file which
+    /// was cut meanwhile is not taken for zeros.
+    pub(crate) fn check_size(&self) -> Result<()> {
+        let size = self.table.file.size().map_err(Error::io(FileName::Meta))?;
+        if size >= self.end {
+            return Ok(());
+        }
+        let reason = format!("it has {size} bytes, {} are in use: it was cut short", self.end);
+        Err(Error::Corrupt { file: FileName::Meta, reason })
+    }
+
+    /// Where record `index` lies; it is one of those the view was made for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CorruptRecord`] for an entry that no writer writes.
+    pub(crate) fn location(&self, index: u64) -> Result<RecordLocation> {
+        let format = self.table.format;
+        let mut entry = [0; ENTRY_SIZE_MAX];
+        let entry = &mut entry[..usize::try_from(format.entry_size()).unwrap_or(ENTRY_SIZE_MAX)];
+        let offset = format.entry_offset(index);
+        if !self.copy_mapped(offset, entry) {
+            self.read(offset, entry)?;
+        }
+        format.decode_entry(entry, index)
+    }
+
+    fn copy_mapped(&self, offset: u64, entry: &mut [u8]) -> bool {
+        let Ok(number) = usize::try_from(offset / SEGMENT_SIZE) else { return false };
+        let Some(segment) = self.segments.get(number) else { return false };
+        // An entry that straddles two segments is read by position.
+        let within = usize::try_from(offset % SEGMENT_SIZE).unwrap_or(usize::MAX);
+        segment.copy(within, entry)
+    }
+
+    fn read(&self, offset: u64, entry: &mut [u8]) -> Result<()> {
+        let read = self.table.file.read(entry, offset).map_err(Error::io(FileName::Meta))?;
+        if read == entry.len() {
+            return Ok(());
+        }
+        let reason = format!("{} bytes at {offset} were expected, {read} are there", entry.len());
+        Err(Error::Corrupt { file: FileName::Meta, reason })
+    }
+}

@@ -1,0 +1,93 @@
+//! Which records of a store have passed their checksum since it was opened.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The first segment has `1 << FIRST_BITS` records, each further one as many
+/// as all before it.
+const FIRST_BITS: u32 = 15;
+const SEGMENTS: usize = (u64::BITS - FIRST_BITS + 1) as usize;
+
+/// One bit a record, of one generation of the store. Bits are only written
+/// when they change, so that later passes over the data share nothing that is
+/// written; memory is taken for the parts of the store that are read.
+#[derive(Debug)]
+pub(crate) struct Verified {
+    segments: [OnceLock<Box<[AtomicU64]>>; SEGMENTS],
+}
+
+impl Default for Verified {
+    fn default() -> Self {
+        Self { segments: [const { OnceLock::new() }; SEGMENTS] }
+    }
+}
+
+impl Verified {
+    /// Whether the record has passed.
+    pub(crate) fn contains(&self, index: u64) -> bool {
+        let place = Place::of(index);
+        let segment = self.segments.get(place.segment).and_then(OnceLock::get);
+        let word = segment.and_then(|words| words.get(place.word));
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & place.bit != 0)
+    }
+
+    /// Notes that the record has passed.
+    pub(crate) fn insert(&self, index: u64) {
+        let place = Place::of(index);
+        let Some(segment) = self.segments.get(place.segment) else { return };
+        let words = segment.get_or_init(|| {
+            let words = (place.segment_len / u64::from(u64::BITS)).max(1);
+            (0..words).map(|_| AtomicU64::new(0)).collect()
+        });
+        let Some(word) = words.get(place.word) else { return };
+        if word.load(Ordering::Relaxed) & place.bit == 0 {
+            word.fetch_or(place.bit, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Where the bit of a record lies.
+struct Place {
+    segment: usize,
+    segment_len: u64,
+    word: usize,
+    bit: u64,
+}
+
+impl Place {
+    fn of(index: u64) -> Self {
+        let doublings = u64::BITS - (index >> FIRST_BITS).leading_zeros();
+        let segment_start = if doublings == 0 { 0 } else { 1 << (FIRST_BITS + doublings - 1) };
+        let segment_len = segment_start.max(1 << FIRST_BITS);
+        let within = index - segment_start;
+        Self {
+            segment: doublings as usize,
+            segment_len,
+            word: usize::try_from(within / u64::from(u64::BITS)).unwrap_or(usize::MAX),
+            bit: 1 << (within % u64::from(u64::BITS)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_record_has_a_bit_of_its_own() {
+        let verified = Verified::default();
+        let indices = || (0..200_000).step_by(7).chain([1 << 15, (1 << 16) - 1, 1 << 20]);
+        indices().for_each(|index| verified.insert(index));
+        let inserted: std::collections::BTreeSet<u64> = indices().collect();
+        for index in 0..200_100 {
+            assert_eq!(verified.contains(index), inserted.contains(&index), "{index}");
+        }
+        assert!(verified.contains(1 << 20));
+        assert!(!verified.contains((1 << 20) + 1));
+    }
+
+    #[test]
+    fn an_index_past_any_store_is_not_verified() {
+        assert!(!Verified::default().contains(u64::MAX));
+    }
+}

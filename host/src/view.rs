@@ -1,0 +1,134 @@
+//! Zero-copy views of raw stores.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
+use zrecord_core::{Error, Result};
+
+use crate::gather::to_usize;
+use crate::handle::{Handle, Reading};
+use crate::mapping::Mapping;
+use crate::options::Verify;
+
+/// The bytes of neighbouring records, where they are mapped. Keeps the map
+/// alive, also after the store is closed.
+pub struct View {
+    /// `None` when it is empty.
+    mapping: Option<Arc<Mapping>>,
+    offset: usize,
+    len: usize,
+    _alive: Alive,
+}
+
+/// Makes delete and compact busy until it is dropped.
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(views: &Arc<AtomicUsize>) -> Self {
+        views.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(views))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Deref for View {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // Planned to lie within the map.
+        let mapping = self.mapping.as_ref();
+        mapping.and_then(|mapping| mapping.bytes(self.offset, self.len)).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// See [`Store::view`](crate::Store::view).
+    pub(crate) fn view(&self, start: u64, stop: u64) -> Result<View> {
+        if start > stop {
+            let reason = format!("it ends at {stop}, before it begins at {start}");
+            return Err(Error::InvalidArgument { argument: "view", reason });
+        }
+        if start == stop {
+            self.share()?;
+            return Ok(View { mapping: None, offset: 0, len: 0, _alive: Alive::new(&self.views) });
+        }
+        let reading = self.share_for(&[stop - 1])?;
+        let alive = Alive::new(&self.views);
+        let (first, last) = ends(&reading, start, stop)?;
+        let chunk = reading.files.chunks.get(start, &first)?;
+        let file = first.file();
+        let size = || chunk.size().map_err(|source| Error::Io { file, source });
+        if size()? < last.end() {
+            return Err(last.corrupt(stop - 1, "the chunk was cut short"));
+        }
+        let mapping = chunk.mapping(last.end()).ok_or_else(|| Error::Unsupported {
+            what: "a view of a store that is read by position (io=pread); gather copies".into(),
+        })?;
+        let offset = to_usize(u64::from(first.offset));
+        let len = to_usize(last.end()) - offset;
+        let view = View { mapping: Some(mapping), offset, len, _alive: alive };
+        self.check_view(&reading, start, stop, &view)?;
+        if size()? < last.end() {
+            return Err(last.corrupt(stop - 1, "the chunk was cut short"));
+        }
+        Ok(view)
+    }
+
+    /// Compares checksums, as reading the records would.
+    fn check_view(&self, reading: &Reading<'_>, start: u64, stop: u64, view: &View) -> Result<()> {
+        let snapshot = &reading.snapshot;
+        let record_len = to_usize(u64::from(snapshot.commit.stride));
+        let mut table = None;
+        for (index, record) in (start..stop).zip(view.chunks_exact(record_len)) {
+            let skip = match self.options.verify {
+                Verify::Never => true,
+                Verify::Always => false,
+                Verify::First => snapshot.verified.contains(index),
+            };
+            if skip {
+                continue;
+            }
+            let table = match &table {
+                Some(table) => table,
+                None => &*table.insert(reading.files.table.view(snapshot.commit.length)?),
+            };
+            table.location(index)?.check(index, record)?;
+            snapshot.verified.insert(index);
+        }
+        table.map_or(Ok(()), |table| table.check_size())
+    }
+}
+
+/// The first and the last record of a view, which lie in one chunk.
+fn ends(reading: &Reading<'_>, start: u64, stop: u64) -> Result<(RecordLocation, RecordLocation)> {
+    let stride = reading.snapshot.commit.stride;
+    if stride == 0 {
+        let what = "a view of records that are not all raw, of one length and in order".into();
+        return Err(Error::Unsupported { what });
+    }
+    let first = crate::gather::strided(&reading.snapshot, start);
+    let last = crate::gather::strided(&reading.snapshot, stop - 1);
+    if first.chunk != last.chunk {
+        let per_chunk = CHUNK_SIZE_MAX / u64::from(stride);
+        let what = format!(
+            "a view across chunks: records {start}..{stop}, a chunk holds {per_chunk}; \
+             take one up to each multiple of that"
+        );
+        return Err(Error::Unsupported { what });
+    }
+    Ok((first, last))
+}
