@@ -1,0 +1,246 @@
+"""One all-or-nothing write to a store, for the converters."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from ._dtypes import from_spec, to_spec
+from ._records import RecordType
+from ._settings import (
+    FORMATS,
+    RECORD_LEN_MAX,
+    check_choice,
+    check_codec,
+    default_format,
+)
+from .errors import (
+    InvalidArgumentError,
+    NotAStoreError,
+    SchemaError,
+    StoreExistsError,
+    TooLargeError,
+)
+from .zrecord import Zrecord
+
+STORE_FILES = re.compile(r"(meta\.zr|schema\.msgpack|dict(\.\d+)?\.zr)(\.new)?|\d+\.zr|lock\.zr")
+"""The names of all files that a store may have."""
+
+EXCHANGE = 2  # RENAME_EXCHANGE of Linux's renameat2
+
+
+class Conversion:
+    """Appends blocks of records to a store and commits them at the end.
+
+    A new store that fails half way is removed again; an existing one stays as
+    it was. With ``if_exists="replace"`` the new store grows beside the old one
+    and takes its place when it is whole.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        codec: str,
+        *,
+        if_exists: str,
+        format: str | None,
+        level: int | None,
+        min_saving: float | None,
+        commit_every: int | None,
+    ) -> None:
+        check_choice("if_exists", if_exists, ("append", "error", "replace"))
+        if format is not None:
+            check_choice("format", format, FORMATS)
+        if commit_every is not None and commit_every < 1:
+            raise InvalidArgumentError(f"commit_every is {commit_every}, not at least 1")
+        self.path = Path(path)
+        self.codec = check_codec(codec)
+        self.if_exists = if_exists
+        self.options: dict[str, Any] = {"level": level, "min_saving": min_saving}
+        self.commit_every = commit_every
+        self.exists = (self.path / "meta.zr").exists()
+        self.format = self._format(format)
+        self._store: Zrecord | None = None
+        self._uncommitted = 0
+        self._made: Path | None = None
+        self._keeps_directory = self.path.exists()
+
+    def _format(self, wanted: str | None) -> str:
+        if not self.exists or self.if_exists == "replace":
+            return wanted or default_format()
+        if self.if_exists == "error":
+            raise StoreExistsError(f"{self.path}: a store exists here, and if_exists='error'")
+        with Zrecord(self.path, mode="r") as store:
+            return wanted or store.format
+
+    @property
+    def store(self) -> Zrecord:
+        """The store that is written."""
+        assert self._store is not None
+        return self._store
+
+    def record_type(self) -> RecordType | None:
+        """What an existing ragged store holds, when it is appended to."""
+        if not self.exists or self.if_exists == "replace":
+            return None
+        with Zrecord(self.path, mode="r") as store:
+            schema = store._native.schema()
+        if schema is None or schema[0] != "ragged":
+            return None
+        return RecordType(from_spec(schema[1]), schema[2])
+
+    def check_row(self, row_bytes: int, what: str) -> None:
+        """Refuses rows that the format cannot hold, before anything is written."""
+        limit = RECORD_LEN_MAX[self.format]
+        if row_bytes > limit:
+            raise TooLargeError(
+                f"{what} has {row_bytes} bytes; a record of the {self.format} format has at "
+                f"most {limit}"
+            )
+
+    def begin(
+        self,
+        kind: str,
+        dtype: np.dtype[Any],
+        item_shape: tuple[int, ...],
+        metadata: dict[Any, Any],
+    ) -> None:
+        """Opens or creates the store and makes it typed.
+
+        Raises:
+            SchemaError: it has another schema; nothing was written.
+        """
+        spec = to_spec(dtype)
+        if self.exists and self.if_exists == "append":
+            self._check_metadata(metadata)
+            target, mode = self.path, "a"
+        elif self.if_exists == "replace":
+            _check_replaceable(self.path)
+            real = self.path.resolve()
+            target, mode = real.with_name(f".{real.name}.{secrets.token_hex(6)}.new"), "x"
+            self._made = target
+        else:
+            target, mode = self.path, "x" if self.if_exists == "error" else "a"
+            self._made = target
+        self._store = Zrecord(target, self.codec, mode=mode, format=self.format, **self.options)
+        self._store._native.set_schema(kind, spec, item_shape, self.codec, metadata)
+
+    def _check_metadata(self, metadata: dict[Any, Any]) -> None:
+        with Zrecord(self.path, mode="r") as store:
+            schema = store._native.schema()
+        if metadata and schema is not None and schema[4] != metadata:
+            raise SchemaError(
+                f"{self.path}: the store's metadata are {schema[4]!r}; they are kept in its "
+                "schema, which never changes once it is written"
+            )
+
+    def append(self, block: npt.NDArray[np.uint8], offsets: npt.NDArray[np.uint64]) -> None:
+        """Adds records; they count once committed."""
+        native = self.store._native
+        native.stage(block, offsets, self.codec)
+        self._uncommitted += len(offsets)
+        if self.commit_every is not None and self._uncommitted >= self.commit_every:
+            native.commit_staged()
+            self._uncommitted = 0
+
+    def finish(self) -> None:
+        """Commits, makes it durable and closes the store."""
+        store = self.store
+        store._native.commit_staged()
+        store.sync()
+        store.close()
+        if self.if_exists == "replace" and self._made is not None:
+            _swap(self._made, self.path.resolve())
+        self._made = None
+
+    def abort(self) -> None:
+        """Takes back what was not committed; a store that was made for it goes too."""
+        if self._store is None:
+            return
+        committed = 0
+        try:
+            if not self._store.closed:
+                self._store._native.discard_staged()
+                committed = len(self._store)
+        finally:
+            self._store.close()
+        if self._made is not None and (committed == 0 or self.if_exists == "replace"):
+            keep = self._keeps_directory and self._made == self.path
+            remove_store(self._made, keep_directory=keep)
+
+
+def train(
+    conversion: Conversion, samples: list[npt.NDArray[np.uint8]], dict_size: int | None
+) -> None:
+    """Trains a dictionary on samples, if the store has none."""
+    if not samples or conversion.store.has_dict():
+        return
+    sizes = np.array([len(sample) for sample in samples], np.uint64)
+    total = int(sizes.sum())
+    target = dict_size or min(max(total // 100, _native.DICT_MIN), _native.DICT_MAX)
+    conversion.store.train_dict(np.concatenate(samples), sizes, target)
+
+
+def spread(count: int, at_most: int) -> npt.NDArray[np.int64]:
+    """At most ``at_most`` of ``count`` indices, spread evenly, first and last included."""
+    picked = min(count, max(at_most, 1))
+    return np.unique(np.linspace(0, count - 1, picked).astype(np.int64))
+
+
+def remove_store(path: Path, *, keep_directory: bool = False) -> None:
+    """Removes the files of a store, and its directory if nothing else is in it."""
+    for entry in list(path.iterdir()) if path.is_dir() else []:
+        if STORE_FILES.fullmatch(entry.name):
+            entry.unlink()
+    if not keep_directory:
+        with contextlib.suppress(OSError):
+            path.rmdir()
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuses to replace what is more than a store."""
+    if not path.is_dir():
+        return
+    strange = [entry.name for entry in path.iterdir() if not STORE_FILES.fullmatch(entry.name)]
+    if strange:
+        raise NotAStoreError(
+            f"{path}: it holds {sorted(strange)[0]!r}, which is none of a store's files, "
+            "so it is not replaced"
+        )
+    if (path / "meta.zr").exists():
+        with Zrecord(path, mode="a") as old:
+            old._native.lock_writer()
+
+
+def _swap(new: Path, path: Path) -> None:
+    """Puts ``new`` in the place of ``path``, at once where the system can."""
+    if not path.exists():
+        new.rename(path)
+    elif _exchange(new, path):
+        remove_store(new)
+    else:
+        old = path.with_name(f".{path.name}.{secrets.token_hex(6)}.old")
+        path.rename(old)
+        new.rename(path)
+        remove_store(old)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchanges two names in one step; False if the system cannot."""
+    import ctypes
+
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    here = ctypes.c_int(-100)  # AT_FDCWD; the paths are absolute
+    result: int = renameat2(here, os.fsencode(one), here, os.fsencode(other), EXCHANGE)
+    return result == 0

@@ -1,0 +1,165 @@
+//! Errors of the host as the classes of `zrecord.errors`.
+
+use std::fmt;
+use std::io;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyModule, PyTraceback};
+use zrecord_core::storage::FileName;
+
+use crate::batch::GatherError;
+
+/// An error on its way to Python.
+pub(crate) enum Failure {
+    Host(zrecord_host::Error),
+    Gather(GatherError),
+    Python(PyErr),
+}
+
+/// The result of what calls the host.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl From<zrecord_host::Error> for Failure {
+    fn from(error: zrecord_host::Error) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::Python(error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Host(error) => host_error(&error),
+            Failure::Gather(error) => error.to_python(),
+            Failure::Python(error) => error,
+        }
+    }
+}
+
+/// The exception of an error of the host, a new one each time.
+pub(crate) fn host_error(error: &zrecord_host::Error) -> PyErr {
+    use zrecord_core::Error as Core;
+    if let Some(source) = error.io_error() {
+        let is_store = match error.core() {
+            Some(Core::Io { file, .. }) => *file == FileName::Meta,
+            _ => true,
+        };
+        let kind = match source.kind() {
+            io::ErrorKind::NotFound if is_store => "StoreNotFoundError",
+            _ => "StorageError",
+        };
+        return os_error(kind, source.raw_os_error(), error.to_string());
+    }
+    let kind = match error.core() {
+        Some(Core::NotAStore { .. }) => "NotAStoreError",
+        Some(Core::AlreadyExists) => {
+            return os_error("StoreExistsError", None, error.to_string());
+        }
+        Some(Core::Unsupported { .. }) => "UnsupportedError",
+        Some(Core::Corrupt { .. } | Core::CorruptRecord { .. } | Core::Checksum { .. }) => {
+            "CorruptError"
+        }
+        Some(Core::OutOfRange { .. }) => "OutOfRangeError",
+        Some(Core::TooLarge { .. }) => "TooLargeError",
+        Some(Core::Full { .. }) => "FullError",
+        Some(Core::Busy { .. }) => "BusyError",
+        Some(Core::BufferTooSmall { .. }) => "BufferTooSmallError",
+        Some(Core::InvalidArgument { .. }) => "InvalidArgumentError",
+        Some(Core::SchemaMismatch { .. }) => "SchemaError",
+        Some(Core::Training { .. }) => "TrainingError",
+        Some(Core::ReadOnly) => "ReadOnlyError",
+        Some(Core::Closed) => "ClosedError",
+        Some(Core::Poisoned) => "PoisonedError",
+        _ if matches!(error, zrecord_host::Error::Forked { .. }) => "ForkedError",
+        _ => "ZrecordError",
+    };
+    new(kind, error.to_string())
+}
+
+/// The exception of an error of the core, such as the sampler's.
+pub(crate) fn core_error(error: zrecord_core::Error) -> PyErr {
+    let kind = match error {
+        zrecord_core::Error::OutOfRange { .. } => "OutOfRangeError",
+        _ => "InvalidArgumentError",
+    };
+    new(kind, error.to_string())
+}
+
+/// An exception of the class of that name in `zrecord.errors`.
+pub(crate) fn new(kind: &str, message: impl Into<String>) -> PyErr {
+    let message = message.into();
+    Python::attach(|py| match classes(py).and_then(|module| module.getattr(kind)) {
+        Ok(class) => match class.call1((&message,)) {
+            Ok(value) => PyErr::from_value(value),
+            Err(error) => error,
+        },
+        Err(_) => PyRuntimeError::new_err(message),
+    })
+}
+
+fn os_error(kind: &str, number: Option<i32>, message: String) -> PyErr {
+    // Python shows the number itself.
+    let text = match message.rfind(" (os error ") {
+        Some(end) => &message[..end],
+        None => &message,
+    };
+    Python::attach(|py| {
+        let made = classes(py)
+            .and_then(|module| module.getattr("_os_error"))
+            .and_then(|make| make.call1((kind, number, text)));
+        made.map_or_else(|error| error, PyErr::from_value)
+    })
+}
+
+fn classes(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("zrecord.errors").map(Bound::unbind))?;
+    Ok(module.bind(py))
+}
+
+/// An exception that a worker has met and that is raised again by every later
+/// call, with the traceback that it had.
+#[derive(Debug)]
+pub(crate) struct PythonFailure {
+    error: PyErr,
+    traceback: Option<Py<PyTraceback>>,
+}
+
+impl PythonFailure {
+    pub(crate) fn new(error: PyErr) -> Self {
+        let traceback = Python::attach(|py| error.traceback(py).map(Bound::unbind));
+        Self { error, traceback }
+    }
+
+    /// The exception, as it was at first.
+    pub(crate) fn raise_again(&self, py: Python<'_>) -> PyErr {
+        let error = self.error.clone_ref(py);
+        error.set_traceback(py, self.traceback.as_ref().map(|found| found.bind(py).clone()));
+        error
+    }
+}
+
+impl fmt::Display for PythonFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for PythonFailure {}
+
+/// Says in the notes of an exception which batch it was.
+pub(crate) fn note_step(py: Python<'_>, error: &PyErr, step: u64) {
+    let value = error.value(py);
+    let note = format!("raised while the batch of step {step} was made");
+    if value.call_method1("add_note", (&note,)).is_err() {
+        // Python 3.10 has no notes; whoever looks finds them all the same.
+        let _ = value.setattr("__notes__", vec![note]);
+    }
+}

@@ -1,0 +1,57 @@
+//! `zrecord._native`: the native half of the Python package `zrecord`.
+//!
+//! It turns Python's arguments into slices, calls `zrecord-host` once per
+//! batch without the GIL, and wraps what comes back in NumPy arrays that own
+//! it. What needs no speed is Python's: checks of arguments, index forms,
+//! dtypes, states. `unsafe` is in [`array`] alone.
+#![deny(unsafe_code)]
+
+use pyo3::prelude::*;
+
+mod arguments;
+mod array;
+mod batch;
+mod engine;
+mod errors;
+mod layout;
+mod sampler;
+mod source;
+mod store;
+mod value;
+
+/// The smallest dictionary that converters ask for, in bytes.
+const DICT_MIN: u64 = 8 << 10;
+/// The largest one.
+const DICT_MAX: u64 = 1 << 20;
+
+/// The native half of the package `zrecord`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::build_info;
+    #[pymodule_export]
+    use crate::engine::Engine;
+    #[pymodule_export]
+    use crate::layout::Layout;
+    #[pymodule_export]
+    use crate::sampler::Sampler;
+    #[pymodule_export]
+    use crate::source::Source;
+    #[pymodule_export]
+    use crate::store::Store;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("DICT_MIN", super::DICT_MIN)?;
+        module.add("DICT_MAX", super::DICT_MAX)
+    }
+}
+
+/// What was built: `version`, and `profile`, by which a benchmark can refuse a
+/// debug build.
+#[pyfunction]
+fn build_info() -> std::collections::BTreeMap<&'static str, &'static str> {
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    [("version", env!("CARGO_PKG_VERSION")), ("profile", profile)].into()
+}

@@ -1,0 +1,78 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zrecord as zr
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ZRECORD_FORMAT", raising=False)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a store may be made."""
+    return tmp_path / "store"
+
+
+@pytest.fixture(params=["extended", "classic"])
+def store_format(request: pytest.FixtureRequest) -> str:
+    """Both formats."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def dense(tmp_path: Path) -> Callable[..., zr.DenseDataset]:
+    """Writes an array and opens it."""
+    opened: list[zr.DenseDataset] = []
+
+    def make(array: np.ndarray, codec: str = "raw", **options: object) -> zr.DenseDataset:
+        where = tmp_path / f"dense{len(opened)}"
+        zr.from_numpy(where, array, codec, **options)
+        opened.append(zr.DenseDataset(where))
+        return opened[-1]
+
+    return make
+
+
+@pytest.fixture
+def ragged(tmp_path: Path) -> Callable[..., zr.RaggedDataset]:
+    """Writes records and opens them."""
+    opened: list[zr.RaggedDataset] = []
+
+    def make(records: object, codec: str = "raw", **options: object) -> zr.RaggedDataset:
+        where = tmp_path / f"ragged{len(opened)}"
+        zr.from_iterator(where, records, codec, **options)
+        opened.append(zr.RaggedDataset(where))
+        return opened[-1]
+
+    return make
+
+
+def run_python(code: str, *args: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Runs a program in an interpreter of its own."""
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", code, *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+    )
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    """All files under a directory, but for locks, and their contents."""
+    files = (found for found in path.rglob("*") if found.is_file() and found.name != "lock.zr")
+    return {str(found.relative_to(path)): found.read_bytes() for found in files}
