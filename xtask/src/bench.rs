@@ -1,0 +1,26 @@
+//! `cargo xtask bench`: gathers timed beside loaderx and NumPy.
+
+use anyhow::Result;
+
+use crate::command;
+use crate::python::Environment;
+use crate::steps::Steps;
+use crate::system;
+use crate::tree::Tree;
+use crate::wheel;
+
+/// Build the wheel, install it beside its rivals and time them in turn.
+///
+/// # Errors
+///
+/// When a build fails, or when any of the contestants gives a wrong answer.
+pub fn run(tree: &Tree, steps: &mut Steps, arguments: &[String]) -> Result<()> {
+    steps.run("C compiler", system::require_c_compiler)?;
+    let environment = steps.run("Python environment .venv-bench", || {
+        Environment::prepare(tree, ".venv-bench", "bench.txt")
+    })?;
+    wheel::install(tree, steps, &environment)?;
+    steps.run("benchmark", || {
+        command::run(environment.command(tree).arg("py-host/bench/gather.py").args(arguments))
+    })
+}

@@ -1,0 +1,28 @@
+//! `cargo xtask lint`: formatting and lints, warnings refused.
+
+use anyhow::Result;
+
+use crate::command::{self, cargo};
+use crate::steps::Steps;
+use crate::system;
+use crate::tree::Tree;
+
+/// Check formatting and lints of the whole workspace.
+///
+/// # Errors
+///
+/// At the first check that does not pass.
+pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
+    steps.run("C compiler", system::require_c_compiler)?;
+    steps.run("formatting", || command::run(cargo(tree).args(["fmt", "--all", "--check"])))?;
+    steps.run("lints", || {
+        command::run(cargo(tree).args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]))
+    })
+}

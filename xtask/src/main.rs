@@ -1,0 +1,79 @@
+//! Every job of the repository, by name: `cargo xtask demo`, `cargo xtask test`
+//! and the rest (`cargo xtask --help`).
+//!
+//! A job is a list of [steps](steps); a step runs tools that a newcomer could
+//! run by hand, and prints each command line before running it. What a job
+//! needs is installed into folders of the repository alone: `.venv*` for
+//! Python, `.cache` for downloads, `dist` for wheels, `target` for the rest.
+
+mod bench;
+mod command;
+mod demo;
+mod lint;
+mod python;
+mod steps;
+mod suite;
+mod system;
+mod targets;
+mod tree;
+mod wheel;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::steps::Steps;
+use crate::tree::Tree;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Every job of the Zrecord repository, by name")]
+struct Arguments {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Subcommand)]
+enum Job {
+    /// Write real data into stores, train from them, stop and resume.
+    Demo,
+    /// Set up and pass the tests, Rust and Python.
+    Test {
+        /// Also run the peer's own test suite and the slow tests.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Time gathers beside loaderx and NumPy.
+    Bench {
+        /// Arguments for `py-host/bench/gather.py`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Make the Python environment in `.venv`, with the wheel installed.
+    Python,
+    /// Build the wheel into `dist`.
+    Wheel,
+    /// Check formatting and lints of everything.
+    Lint,
+    /// Check that the code compiles for every other supported target.
+    CheckTargets,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let tree = Tree::find();
+    let mut steps = Steps::new();
+    let outcome = match arguments.job {
+        Job::Demo => demo::run(&tree, &mut steps),
+        Job::Test { all } => suite::run(&tree, &mut steps, all),
+        Job::Bench { arguments } => bench::run(&tree, &mut steps, &arguments),
+        Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
+        Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
+        Job::Lint => lint::run(&tree, &mut steps),
+        Job::CheckTargets => targets::run(&tree, &mut steps),
+    };
+    steps.summarise(outcome.as_ref().err());
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

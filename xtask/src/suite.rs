@@ -1,0 +1,117 @@
+//! `cargo xtask test`: set up and pass every test, Rust and Python.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{self, cargo};
+use crate::python::Environment;
+use crate::steps::Steps;
+use crate::targets;
+use crate::tree::Tree;
+use crate::wheel;
+
+/// The crates whose tests run natively. The wheel is tested from Python, and
+/// the component is empty here.
+const TESTED: [&str; 4] = ["zrecord-core", "zrecord-host", "zrecord-tests", "xtask"];
+/// The peer, as its own requirements file pins it too.
+const PEER: &str = "loaderx==0.9.4";
+/// The peer's source package, for its test suite; never committed.
+const PEER_SDIST: &str = "loaderx-0.9.4.tar.gz";
+
+/// The whole job; `all` adds the peer's own suite and the slow tests.
+///
+/// # Errors
+///
+/// At the first step that does not pass.
+pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
+    let environment = wheel::install_for_development(tree, steps)?;
+    let peer = steps.run("peer environment .venv-loaderx", || {
+        Environment::prepare(tree, ".venv-loaderx", "loaderx.txt")
+    })?;
+    let sdist = steps.run("peer source", || fetch_peer_source(tree, &peer))?;
+    steps.run("Rust tests", || rust_tests(tree, all))?;
+    steps.run("Rust example", || {
+        command::run(cargo(tree).args([
+            "run",
+            "--quiet",
+            "--package",
+            "zrecord-host",
+            "--example",
+            "train",
+        ]))
+    })?;
+    targets::check(tree, steps)?;
+    steps.run("Python lints and types", || python_types(tree, &environment))?;
+    steps.run("Python tests", || {
+        let mut pytest = pytest(tree, &environment, all);
+        pytest.env("ZRECORD_LOADERX_PYTHON", peer.python());
+        pytest.env("ZRECORD_LOADERX_SDIST", &sdist);
+        command::run(&mut pytest)
+    })
+}
+
+/// Both codec backends are built in, so that each reads what the other wrote.
+fn rust_tests(tree: &Tree, all: bool) -> Result<()> {
+    let mut test = cargo(tree);
+    test.arg("test");
+    for package in TESTED {
+        test.args(["--package", package]);
+    }
+    test.args(["--features", "zrecord-core/ruzstd"]);
+    if all {
+        test.env("ZRECORD_SLOW", "1");
+    }
+    command::run(&mut test)
+}
+
+/// The annotations are complete, and the stubs match the native module.
+fn python_types(tree: &Tree, environment: &Environment) -> Result<()> {
+    let python = || {
+        let mut command = environment.command(tree);
+        command.current_dir(tree.path("py-host"));
+        command.env("MYPY_CACHE_DIR", tree.path("target/mypy"));
+        command.env("RUFF_CACHE_DIR", tree.path("target/ruff"));
+        command
+    };
+    command::run(python().args(["-m", "ruff", "check", "--quiet", "."]))?;
+    command::run(python().args(["-m", "mypy"]))?;
+    command::run(python().args(["-m", "mypy.stubtest", "zrecord"]))
+}
+
+fn pytest(tree: &Tree, environment: &Environment, all: bool) -> Command {
+    let mut command = environment.command(tree);
+    command.current_dir(tree.path("py-host"));
+    command.args(["-m", "pytest", "tests", "-q"]);
+    if all {
+        command.env("ZRECORD_SLOW", "1");
+    } else {
+        command.args(["-m", "not peer and not slow"]);
+    }
+    command
+}
+
+/// The path of the peer's source package in `.cache`, downloaded once.
+fn fetch_peer_source(tree: &Tree, environment: &Environment) -> Result<PathBuf> {
+    let folder = tree.path(".cache");
+    let archive = folder.join(PEER_SDIST);
+    if archive.is_file() {
+        println!("  .cache/{PEER_SDIST} is there");
+        return Ok(archive);
+    }
+    std::fs::create_dir_all(&folder).context("cannot create .cache")?;
+    command::run(
+        environment
+            .command(tree)
+            .args(["-m", "pip", "download", "--quiet", "--no-deps"])
+            .args(["--no-binary", ":all:", "--dest"])
+            .arg(&folder)
+            .arg(PEER)
+            .env("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    )?;
+    if !archive.is_file() {
+        bail!("pip did not leave .cache/{PEER_SDIST}");
+    }
+    Ok(archive)
+}
