@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::options::OpenOptions;
 use crate::pool;
+use crate::writing::draw_id;
 
 /// This many stored bytes are read and committed at once, or so many records.
 const BLOCK_BYTES: u64 = 32 << 20;
@@ -53,8 +54,8 @@ pub fn convert(
     let handle = Handle::open(source, &OpenOptions::new())?;
     let survey = survey(&handle, format).map_err(Error::store(source))?;
     let temporary = Temporary::create(destination)?;
-    let written = rewrite(&handle, &survey, &temporary.path, format, progress);
-    written.map_err(Error::store(source))?;
+    let conversion = Conversion { handle, survey, destination };
+    conversion.run(&temporary.path, format, progress)?;
     temporary.publish(destination)
 }
 
@@ -131,39 +132,48 @@ fn survey(handle: &Handle, format: Format) -> CoreResult<Survey> {
     Ok(Survey { length, stored_bytes, dictionaries })
 }
 
-/// Fills the new store and closes it.
-fn rewrite(
-    handle: &Handle,
-    survey: &Survey,
-    path: &Path,
-    format: Format,
-    progress: &mut dyn FnMut(Progress),
-) -> CoreResult<()> {
-    let identity = match format {
-        Format::Classic => Identity::Classic,
-        Format::Extended => Identity::Extended(crate::writing::draw_id()?),
-    };
-    let mut writer = Writer::create(FsDirectory::new(path), identity)?;
-    if let Some(schema) = handle.schema()? {
-        writer.set_schema(&schema)?;
-    }
-    let mut reader = Reader::open(handle.directory.clone(), Access::Read)?;
-    for &number in &survey.dictionaries {
-        writer.add_dictionary(&reader.dictionary(number)?)?;
-    }
-    let mut done = 0;
-    let mut first = 0;
-    while first < survey.length {
+/// A conversion under way.
+struct Conversion<'a> {
+    handle: Handle,
+    survey: Survey,
+    destination: &'a Path,
+}
+
+impl Conversion<'_> {
+    /// Fills the new store in `path` and closes it.
+    fn run(&self, path: &Path, format: Format, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+        let Self { handle, survey, destination } = self;
+        // Failures are told apart by the store that is to blame.
+        let reading = || Error::store(handle.path());
+        let writing = || Error::store(destination);
+        let identity = match format {
+            Format::Classic => Identity::Classic,
+            Format::Extended => Identity::Extended(draw_id().map_err(writing())?),
+        };
+        let mut writer = Writer::create(FsDirectory::new(path), identity).map_err(writing())?;
+        if let Some(schema) = handle.schema().map_err(reading())? {
+            writer.set_schema(&schema).map_err(writing())?;
+        }
+        let reader = Reader::open(handle.directory.clone(), Access::Read);
+        let mut reader = reader.map_err(reading())?;
+        for &number in &survey.dictionaries {
+            let bytes = reader.dictionary(number).map_err(reading())?;
+            writer.add_dictionary(&bytes).map_err(writing())?;
+        }
+        let (mut done, mut first) = (0, 0);
+        while first < survey.length {
+            progress(Progress { done, total: survey.stored_bytes });
+            let block = Block::read(handle, &mut reader, first, survey).map_err(reading())?;
+            let records = block.packed(handle.threads, survey).map_err(reading())?;
+            let segment = Segment { bytes: &block.bytes, records: &records };
+            writer.append(&[segment]).map_err(writing())?;
+            done += block.bytes.len() as u64;
+            first += block.locations.len() as u64;
+        }
+        writer.close().map_err(writing())?;
         progress(Progress { done, total: survey.stored_bytes });
-        let block = Block::read(handle, &mut reader, first, survey)?;
-        let records = block.packed(handle.threads, survey)?;
-        writer.append(&[Segment { bytes: &block.bytes, records: &records }])?;
-        done += block.bytes.len() as u64;
-        first += block.locations.len() as u64;
+        Ok(())
     }
-    writer.close()?;
-    progress(Progress { done, total: survey.stored_bytes });
-    Ok(())
 }
 
 /// Neighbouring records and their stored bytes.
@@ -239,7 +249,7 @@ impl Temporary {
         if !parent.as_os_str().is_empty() {
             fs::create_dir_all(parent).map_err(Error::io(parent))?;
         }
-        let unique = crate::writing::draw_id().map_err(Error::store(destination))?;
+        let unique = draw_id().map_err(Error::store(destination))?;
         let unique = u64::from_le_bytes(unique[..8].try_into().unwrap_or_default());
         let name = format!(".{}.converting-{unique:016x}", name.to_string_lossy());
         let path = parent.join(name);

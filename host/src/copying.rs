@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::mem;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use zrecord_core::codec::Codec;
 use zrecord_core::codec::libzstd::{Decoder, Libzstd};
@@ -23,11 +22,15 @@ const DECODE_WEIGHT: usize = 8;
 const RECORD_WEIGHT: usize = 64;
 /// Batches lighter than this stay on the caller's thread: waking another one
 /// takes some twenty microseconds.
-const PARALLEL_WEIGHT_MIN: usize = 1 << 20;
+pub(crate) const PARALLEL_WEIGHT_MIN: usize = 1 << 20;
 /// Shares per thread, so that threads end about together.
-const SHARES_PER_THREAD: usize = 4;
+pub(crate) const SHARES_PER_THREAD: usize = 4;
 /// A thread keeps a buffer of at most this many bytes for stored bytes.
 const SCRATCH_KEPT_MAX: usize = 8 << 20;
+
+/// The first bytes of a record are asked for this many records ahead, so that
+/// several fetches from memory are under way at once.
+pub(crate) const PREFETCH_DISTANCE: usize = 6;
 
 /// What one thread needs to read records, kept from one batch to the next.
 #[derive(Default)]
@@ -44,6 +47,8 @@ thread_local! {
 pub(crate) struct Copying<'a> {
     pub(crate) jobs: &'a [Job],
     pub(crate) touched: &'a [Touched],
+    /// What all jobs weigh.
+    pub(crate) weight: usize,
     pub(crate) dictionaries: &'a Digested,
     pub(crate) verified: &'a Verified,
     pub(crate) verify: Verify,
@@ -60,24 +65,11 @@ struct Share<'a> {
 impl Copying<'_> {
     /// Writes every record to its place.
     pub(crate) fn run(&self, dst: &mut [u8], threads: usize) -> Result<()> {
-        let weight = self.jobs.iter().map(weight).sum::<usize>();
-        let pool = if weight < PARALLEL_WEIGHT_MIN { None } else { pool::pool(threads) };
-        let Some(pool) = pool else {
+        if threads < 2 || self.weight < PARALLEL_WEIGHT_MIN {
             return self.run_share(Share { jobs: 0..self.jobs.len(), base: 0, dst });
-        };
-        let shares = self.cut(dst, weight / (threads * SHARES_PER_THREAD));
-        let helpers = (threads - 1).min(shares.len().saturating_sub(1));
-        let shares = Mutex::new(shares.into_iter());
-        let failure = Mutex::new(None);
-        // The caller works too, and does all of it if no helper wakes in time.
-        pool.in_place_scope(|scope| {
-            for _ in 0..helpers {
-                scope.spawn(|_| self.drain(&shares, &failure));
-            }
-            self.drain(&shares, &failure);
-        });
-        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        failure.map_or(Ok(()), |(_, error)| Err(error))
+        }
+        let shares = self.cut(dst, self.weight / (threads * SHARES_PER_THREAD));
+        pool::share_out(threads, shares, |share| self.run_share(share))
     }
 
     /// Cuts the batch into shares of about `weight_target`, in order.
@@ -99,27 +91,13 @@ impl Copying<'_> {
         shares
     }
 
-    /// Takes shares until none is left. Of several failures, the one first in
-    /// the destination is kept.
-    fn drain<'a>(
-        &self,
-        shares: &Mutex<impl Iterator<Item = Share<'a>>>,
-        failure: &Mutex<Option<(usize, Error)>>,
-    ) {
-        let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).next();
-        while let Some(share) = next() {
-            let first = share.jobs.start;
-            let Err(error) = self.run_share(share) else { continue };
-            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
-            if failure.as_ref().is_none_or(|(position, _)| first < *position) {
-                *failure = Some((first, error));
-            }
-        }
-    }
-
     fn run_share(&self, share: Share<'_>) -> Result<()> {
         SCRATCH.with_borrow_mut(|scratch| {
-            for job in &self.jobs[share.jobs] {
+            let jobs = &self.jobs[share.jobs];
+            for (position, job) in jobs.iter().enumerate() {
+                if let Some(ahead) = jobs.get(position + PREFETCH_DISTANCE) {
+                    self.prefetch(ahead);
+                }
                 let dst = &mut share.dst[job.start - share.base..job.end() - share.base];
                 self.fetch(scratch, job, dst)?;
             }
@@ -128,6 +106,14 @@ impl Copying<'_> {
             }
             Ok(())
         })
+    }
+
+    fn prefetch(&self, job: &Job) {
+        let touched = self.touched.get(job.touched);
+        if let Some(mapping) = touched.and_then(|touched| touched.mapping.as_ref()) {
+            let offset = to_usize(u64::from(job.location.offset));
+            mapping.prefetch(offset, to_usize(u64::from(job.location.stored_len)));
+        }
     }
 
     /// Reads one record into exactly `dst`.
@@ -198,7 +184,8 @@ fn read(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
     if read == dst.len() { Ok(()) } else { Err(too_short(*index, location, read as u64)) }
 }
 
-fn weight(job: &Job) -> usize {
+/// What reading a record costs, in copied bytes.
+pub(crate) fn weight(job: &Job) -> usize {
     let factor = if job.location.codec == Codec::Raw { 1 } else { DECODE_WEIGHT };
     job.len().saturating_mul(factor).saturating_add(RECORD_WEIGHT)
 }

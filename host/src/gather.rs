@@ -1,18 +1,19 @@
 //! Planning a batch: where its records lie, and which bytes of the
 //! destination each one gets. Everything is checked before a byte is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use zrecord_core::codec::Codec;
-use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
+use zrecord_core::format::RecordLocation;
 use zrecord_core::{Error, Result};
 
 use crate::chunks::Chunk;
-use crate::copying::Copying;
-use crate::handle::{Handle, Reading, Snapshot};
+use crate::copying::{self, Copying};
+use crate::handle::{Handle, Reading};
 use crate::mapping::Mapping;
 use crate::options::Verify;
+use crate::strided::{self, Strided};
 use crate::table::TableView;
 
 /// One record of a batch.
@@ -43,7 +44,7 @@ pub(crate) struct Touched {
     pub(crate) chunk: Arc<Chunk>,
     pub(crate) mapping: Option<Arc<Mapping>>,
     /// The record that lies farthest back in it.
-    last: (u64, RecordLocation),
+    pub(crate) last: (u64, RecordLocation),
 }
 
 impl Touched {
@@ -72,6 +73,10 @@ pub(crate) struct Plan {
     /// In the order of the destination.
     pub(crate) jobs: Vec<Job>,
     pub(crate) touched: Vec<Touched>,
+    /// What all jobs weigh.
+    pub(crate) weight: usize,
+    /// The numbers of the dictionaries that decoding needs.
+    pub(crate) dictionaries: BTreeSet<u8>,
 }
 
 /// Where a batch wants its records.
@@ -96,25 +101,25 @@ impl Handle {
     /// Gathers records into the caller's memory.
     pub(crate) fn gather(&self, indices: &[u64], dst: &mut [u8], places: Places<'_>) -> Result<()> {
         let reading = self.share_for(indices)?;
+        if let Places::Packed(len) = places
+            && let Some(strided) = Strided::new(self, &reading, indices, dst.len(), len)?
+        {
+            return strided.run(dst, self.threads);
+        }
         let mut table = None;
         let plan = plan(&reading, &mut table, indices, dst.len(), places, self.options.verify)?;
         for touched in &plan.touched {
             touched.check_size()?;
         }
-        let dictionaries = self.dictionaries.with(
-            plan.jobs
-                .iter()
-                .filter(|job| job.location.codec == Codec::ZstdDict)
-                .map(|job| job.location.dictionary),
-            |number| {
-                let mut reader = self.reader();
-                reader.refresh()?;
-                reader.dictionary(number)
-            },
-        )?;
+        let dictionaries = self.dictionaries.with(plan.dictionaries.iter().copied(), |number| {
+            let mut reader = self.reader();
+            reader.refresh()?;
+            reader.dictionary(number)
+        })?;
         let copying = Copying {
             jobs: &plan.jobs,
             touched: &plan.touched,
+            weight: plan.weight,
             dictionaries: &dictionaries,
             verified: &reading.snapshot.verified,
             verify: self.options.verify,
@@ -179,6 +184,8 @@ fn plan<'a>(
     let mut touching =
         Touching { reading, touched: Vec::new(), slots: BTreeMap::new(), last: None };
     let mut jobs = Vec::with_capacity(indices.len());
+    let mut dictionaries = BTreeSet::new();
+    let mut weight = 0_usize;
     let mut in_order = true;
     let mut previous_end = 0;
     for (position, &index) in indices.iter().enumerate() {
@@ -198,12 +205,17 @@ fn plan<'a>(
         in_order &= start >= previous_end;
         previous_end = end;
         let touched = touching.touch(index, &location)?;
-        jobs.push(Job { index, start: to_usize(start), touched, location });
+        if location.codec == Codec::ZstdDict {
+            dictionaries.insert(location.dictionary);
+        }
+        let job = Job { index, start: to_usize(start), touched, location };
+        weight = weight.saturating_add(copying::weight(&job));
+        jobs.push(job);
     }
     if !in_order {
         sort_disjoint(&mut jobs)?;
     }
-    Ok(Plan { jobs, touched: touching.finish() })
+    Ok(Plan { jobs, touched: touching.finish(), weight, dictionaries })
 }
 
 /// Sorts jobs by their place in the destination, where none may overlap.
@@ -238,31 +250,13 @@ impl Locator<'_, '_, '_> {
             Verify::First => !snapshot.verified.contains(index),
         };
         if snapshot.commit.stride != 0 && !needs_checksum {
-            return Ok(strided(snapshot, index));
+            return Ok(strided::location(snapshot, index));
         }
         let table = match &mut *self.table {
             Some(table) => table,
             none => none.insert(self.reading.files.table.view(snapshot.commit.length)?),
         };
         table.location(index)
-    }
-}
-
-/// Where a stride promises record `index`.
-pub(crate) fn strided(snapshot: &Snapshot, index: u64) -> RecordLocation {
-    let len = snapshot.commit.stride;
-    let per_chunk = (CHUNK_SIZE_MAX / u64::from(len)).max(1);
-    let (chunks, within) =
-        if index < per_chunk { (0, index) } else { (index / per_chunk, index % per_chunk) };
-    let low = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    RecordLocation {
-        chunk: snapshot.first_chunk.saturating_add(low(chunks)),
-        offset: low(within * u64::from(len)),
-        stored_len: len,
-        len,
-        codec: Codec::Raw,
-        dictionary: 0,
-        checksum: None,
     }
 }
 

@@ -25,7 +25,7 @@
 //! | `prefetch`, `buffer` | results made ahead, in order; memory that is recycled |
 //! | `sampler_simd` | the sampler's batch fill for the CPU at hand |
 //! | `handle`, `writing`, `append` | one process's hold of a store, and its changes |
-//! | `gather`, `copying` | planning a batch, and carrying it out |
+//! | `gather`, `copying`, `strided` | planning a batch, and carrying it out |
 //! | `table`, `chunks`, `mapping` | bytes of files, mapped or read by position |
 //! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
@@ -52,6 +52,7 @@ pub mod prefetch;
 #[allow(unsafe_code, reason = "calls a function compiled for the CPU at hand")]
 pub mod sampler_simd;
 pub mod store;
+mod strided;
 mod table;
 mod verified;
 mod verify;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::mem;
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use arc_swap::ArcSwapOption;
@@ -58,6 +58,40 @@ pub(crate) fn pool(threads: usize) -> Option<Arc<ThreadPool>> {
     };
     insert(process, threads, &pool);
     Some(pool)
+}
+
+/// Does `work` on every share, on up to `threads` threads with the caller among
+/// them, who does all of it if no other wakes in time. Of several failures,
+/// the one of the first share is returned.
+pub(crate) fn share_out<S: Send, E: Send>(
+    threads: usize,
+    shares: Vec<S>,
+    work: impl Fn(S) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let helpers = threads.min(shares.len()).saturating_sub(1);
+    let shares = Mutex::new(shares.into_iter().enumerate());
+    let failure: Mutex<Option<(usize, E)>> = Mutex::new(None);
+    let drain = || {
+        let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).next();
+        while let Some((position, share)) = next() {
+            let Err(error) = work(share) else { continue };
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            if failure.as_ref().is_none_or(|(first, _)| position < *first) {
+                *failure = Some((position, error));
+            }
+        }
+    };
+    match if helpers > 0 { pool(threads) } else { None } {
+        Some(pool) => pool.in_place_scope(|scope| {
+            for _ in 0..helpers {
+                scope.spawn(|_| drain());
+            }
+            drain();
+        }),
+        None => drain(),
+    }
+    let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failure.map_or(Ok(()), |(_, error)| Err(error))
 }
 
 fn insert(process: u32, threads: usize, pool: &Arc<ThreadPool>) {

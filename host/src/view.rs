@@ -12,6 +12,7 @@ use crate::gather::to_usize;
 use crate::handle::{Handle, Reading};
 use crate::mapping::Mapping;
 use crate::options::Verify;
+use crate::strided;
 
 /// The bytes of neighbouring records, where they are mapped. Keeps the map
 /// alive, also after the store is closed.
@@ -120,8 +121,8 @@ fn ends(reading: &Reading<'_>, start: u64, stop: u64) -> Result<(RecordLocation,
         let what = "a view of records that are not all raw, of one length and in order".into();
         return Err(Error::Unsupported { what });
     }
-    let first = crate::gather::strided(&reading.snapshot, start);
-    let last = crate::gather::strided(&reading.snapshot, stop - 1);
+    let first = strided::location(&reading.snapshot, start);
+    let last = strided::location(&reading.snapshot, stop - 1);
     if first.chunk != last.chunk {
         let per_chunk = CHUNK_SIZE_MAX / u64::from(stride);
         let what = format!(

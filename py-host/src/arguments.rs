@@ -28,10 +28,7 @@ pub(crate) fn indices(
 }
 
 /// One index, of which a negative one counts back from the length.
-pub(crate) fn resolve(
-    index: i64,
-    length: impl FnOnce() -> PyResult<Option<u64>>,
-) -> PyResult<u64> {
+pub(crate) fn resolve(index: i64, length: impl FnOnce() -> PyResult<Option<u64>>) -> PyResult<u64> {
     if let Ok(index) = u64::try_from(index) {
         return Ok(index);
     }

@@ -93,7 +93,8 @@ impl<'py> Memory<'py> {
         let owner = self.owner.clone().into_ptr();
         // SAFETY: `array` is a new array without a base, and `owner` an owned
         // reference that the call takes over, also when it fails.
-        let status = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner) };
+        let status =
+            unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner) };
         if status < 0 {
             return Err(PyErr::fetch(py));
         }

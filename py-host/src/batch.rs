@@ -71,10 +71,21 @@ impl From<GatherError> for Failure {
 
 /// The bytes of a batch, and what they are.
 pub(crate) enum Gathered {
-    Dense { buffer: Buffer, count: usize },
+    Dense {
+        buffer: Buffer,
+        count: usize,
+    },
     /// The records' rows lie one behind the other.
-    Ragged { buffer: Buffer, rows: Vec<usize>, form: RaggedForm },
-    Padded { buffer: Buffer, width: usize, rows: Vec<usize> },
+    Ragged {
+        buffer: Buffer,
+        rows: Vec<usize>,
+        form: RaggedForm,
+    },
+    Padded {
+        buffer: Buffer,
+        width: usize,
+        rows: Vec<usize>,
+    },
 }
 
 /// What becomes of ragged records.
@@ -99,9 +110,7 @@ pub(crate) fn gather(
         }
         Form::List => ragged(store, row_bytes, indices, pool, RaggedForm::List),
         Form::Packed => ragged(store, row_bytes, indices, pool, RaggedForm::Packed),
-        Form::Padded { width, filler } => {
-            padded(store, row_bytes, indices, pool, *width, filler)
-        }
+        Form::Padded { width, filler } => padded(store, row_bytes, indices, pool, *width, filler),
     }
 }
 
@@ -194,8 +203,7 @@ impl Gathered {
                 Ok(list(&Memory::writable(py, buffer)?, layout, &rows)?.into_any())
             }
             Self::Ragged { buffer, rows, form: RaggedForm::Packed } => {
-                let values =
-                    Memory::writable(py, buffer)?.array(layout, &[rows.iter().sum()])?;
+                let values = Memory::writable(py, buffer)?.array(layout, &[rows.iter().sum()])?;
                 let ends = rows.iter().scan(0, |end, count| {
                     *end += count;
                     Some(*end)
@@ -204,8 +212,7 @@ impl Gathered {
                 Ok((values, counts(py, &offsets)).into_pyobject(py)?.into_any())
             }
             Self::Padded { buffer, width, rows } => {
-                let values =
-                    Memory::writable(py, buffer)?.array(layout, &[rows.len(), width])?;
+                let values = Memory::writable(py, buffer)?.array(layout, &[rows.len(), width])?;
                 Ok((values, counts(py, &rows)).into_pyobject(py)?.into_any())
             }
         }
@@ -213,7 +220,11 @@ impl Gathered {
 }
 
 /// An array per record, side by side in one memory.
-fn list<'py>(memory: &Memory<'py>, layout: &Layout, rows: &[usize]) -> PyResult<Bound<'py, PyList>> {
+fn list<'py>(
+    memory: &Memory<'py>,
+    layout: &Layout,
+    rows: &[usize],
+) -> PyResult<Bound<'py, PyList>> {
     let mut start = 0;
     let mut arrays = Vec::with_capacity(rows.len());
     for count in rows {

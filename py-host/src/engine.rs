@@ -73,8 +73,7 @@ impl Engine {
     ) -> PyResult<Self> {
         let mode = Mode::from_number(mode)
             .ok_or_else(|| errors::new("InvalidArgumentError", "there is no such mode"))?;
-        let options =
-            LoaderOptions { workers, batch_size, prefetch, mode, seed, rank, world_size };
+        let options = LoaderOptions { workers, batch_size, prefetch, mode, seed, rank, world_size };
         let (streams, work) = prepare(streams, assemble, needs_indices, in_worker);
         let transform = transform(&work);
         let loader = py.detach(|| Loader::with_transform(streams, options, transform));
@@ -98,8 +97,7 @@ impl Engine {
         rank: u64,
         world_size: u64,
     ) -> PyResult<Self> {
-        let options =
-            BatchesOptions { workers, batch_size, prefetch, drop_last, rank, world_size };
+        let options = BatchesOptions { workers, batch_size, prefetch, drop_last, rank, world_size };
         let (streams, work) = prepare(streams, assemble, needs_indices, in_worker);
         let transform = transform(&work);
         let loader = py.detach(|| Batches::with_transform(streams, options, transform));
@@ -264,11 +262,7 @@ impl Work {
 }
 
 /// One stream's part of a batch; None for what Python has to gather.
-fn part<'py>(
-    py: Python<'py>,
-    source: &SourceKind,
-    column: Column,
-) -> PyResult<Bound<'py, PyAny>> {
+fn part<'py>(py: Python<'py>, source: &SourceKind, column: Column) -> PyResult<Bound<'py, PyAny>> {
     match (source, column) {
         (SourceKind::Native(stream), Column::Other(gathered)) => {
             match gathered.downcast::<Gathered>() {
@@ -347,7 +341,10 @@ fn to_python(py: Python<'_>, error: &LoaderError) -> PyErr {
     errors::new(kind, error.to_string())
 }
 
-fn source_to_python(py: Python<'_>, source: &(dyn std::error::Error + Send + Sync + 'static)) -> PyErr {
+fn source_to_python(
+    py: Python<'_>,
+    source: &(dyn std::error::Error + Send + Sync + 'static),
+) -> PyErr {
     if let Some(failure) = source.downcast_ref::<PythonFailure>() {
         return failure.raise_again(py);
     }

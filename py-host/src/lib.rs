@@ -14,10 +14,12 @@ mod batch;
 mod engine;
 mod errors;
 mod layout;
+mod progress;
 mod sampler;
 mod source;
 mod store;
 mod value;
+mod view;
 
 /// The smallest dictionary that converters ask for, in bytes.
 const DICT_MIN: u64 = 8 << 10;

@@ -104,11 +104,7 @@ impl Stream for NativeStream {
         })
     }
 
-    fn gather(
-        &self,
-        indices: &[u64],
-        pool: &BufferPool,
-    ) -> std::result::Result<Column, BoxError> {
+    fn gather(&self, indices: &[u64], pool: &BufferPool) -> std::result::Result<Column, BoxError> {
         let gathered = batch::gather(&self.store, self.row_bytes, &self.form, indices, pool);
         Ok(Column::Other(Box::new(gathered?)))
     }

@@ -3,7 +3,6 @@
 //! Even small calls let the GIL go: a compaction in another thread holds the
 //! store while it calls its progress function, which needs the GIL.
 
-use std::ops::Deref;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,15 +15,16 @@ use zrecord_core::codec::Codec;
 use zrecord_core::dtype::Dtype;
 use zrecord_core::format::Format;
 use zrecord_core::schema::{Kind, Schema};
-use zrecord_core::writer::Progress;
-use zrecord_host::{BufferPool, Io, Mode, OpenOptions, Store as HostStore, Verify, View};
+use zrecord_host::{BufferPool, Io, Mode, OpenOptions, Store as HostStore, Verify};
 
 use crate::arguments;
 use crate::array::Memory;
 use crate::batch::{self, Form};
 use crate::errors::{self, Result};
 use crate::layout::Layout;
+use crate::progress::Report;
 use crate::value;
+use crate::view::PinnedView;
 
 /// A handle that opens its store anew in the child of a fork.
 #[pyclass(frozen, module = "zrecord._native")]
@@ -38,8 +38,13 @@ pub(crate) struct Store {
 }
 
 /// Kind, dtype, item shape, codec and metadata.
-type SchemaParts<'py> =
-    (&'static str, Bound<'py, PyAny>, Bound<'py, pyo3::types::PyTuple>, &'static str, Bound<'py, PyDict>);
+type SchemaParts<'py> = (
+    &'static str,
+    Bound<'py, PyAny>,
+    Bound<'py, pyo3::types::PyTuple>,
+    &'static str,
+    Bound<'py, PyDict>,
+);
 
 #[pymethods]
 impl Store {
@@ -354,7 +359,7 @@ impl Store {
         if self.closed() {
             return Err(errors::new("ClosedError", "the store is closed").into());
         }
-        let view = py.detach(|| Pinned::new(&self.path, &self.options, start, stop))?;
+        let view = py.detach(|| PinnedView::new(&self.path, &self.options, start, stop))?;
         let count = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
         Ok(Memory::read_only(py, view)?.array(layout, &[count])?)
     }
@@ -463,60 +468,6 @@ impl Store {
         let pool = BufferPool::shared();
         let gathered = py.detach(|| batch::gather(&store, row_bytes, form, &indices, pool))?;
         Ok(gathered.into_python(py, layout)?)
-    }
-}
-
-/// A view with a handle of its own: its shared lock keeps other handles from
-/// deleting and compacting for as long as an array over the view lives.
-struct Pinned {
-    view: View,
-    _store: HostStore,
-}
-
-impl Pinned {
-    fn new(
-        path: &str,
-        options: &OpenOptions,
-        start: u64,
-        stop: u64,
-    ) -> std::result::Result<Self, zrecord_host::Error> {
-        let store = options.clone().mode(Mode::Read).open(path)?;
-        Ok(Self { view: store.view(start, stop)?, _store: store })
-    }
-}
-
-impl Deref for Pinned {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.view
-    }
-}
-
-/// Calls a Python function with progress, and keeps what it raises.
-struct Report {
-    function: Option<Py<PyAny>>,
-    raised: Option<PyErr>,
-}
-
-impl Report {
-    fn new(function: Option<Py<PyAny>>) -> Self {
-        Self { function, raised: None }
-    }
-
-    fn say(&mut self, progress: Progress) {
-        let Some(function) = &self.function else { return };
-        let called =
-            Python::attach(|py| function.call1(py, (progress.done, progress.total)).map(drop));
-        if let Err(error) = called {
-            // The work goes on; it is told at the end.
-            self.function = None;
-            self.raised = Some(error);
-        }
-    }
-
-    fn outcome(self) -> Result<()> {
-        self.raised.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 

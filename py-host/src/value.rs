@@ -42,9 +42,8 @@ fn from_nested(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         return Ok(Value::Binary(value.as_bytes().to_vec()));
     }
     if let Ok(value) = value.cast::<PyDict>() {
-        let pair = |(key, value)| {
-            Ok((from_nested(&key, depth + 1)?, from_nested(&value, depth + 1)?))
-        };
+        let pair =
+            |(key, value)| Ok((from_nested(&key, depth + 1)?, from_nested(&value, depth + 1)?));
         return Ok(Value::Map(value.iter().map(pair).collect::<PyResult<_>>()?));
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zrecord as zr
-from conftest import tree
+from support import run_python, tree
 
 ROWS = np.random.default_rng(0).integers(0, 9, (300, 4, 5), np.int16)
 
@@ -184,6 +185,34 @@ def test_an_iterator_that_raises_half_way_adds_nothing(
     zr.from_iterator(path, [np.arange(9)])
     with zr.RaggedDataset(path) as ds:
         assert ds[-1].tolist() == list(range(9))
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np, zrecord as zr
+def kill(done, total):
+    if done >= 200:
+        os.kill(os.getpid(), signal.SIGKILL)
+rows = np.random.default_rng(0).integers(0, 9, (300, 4, 5), np.int16)
+zr.from_numpy(sys.argv[1], rows, "raw", 400, format=sys.argv[2], progress=kill)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
+def test_a_conversion_that_is_killed_adds_nothing(path: Path, store_format: str) -> None:
+    assert run_python(KILLED, path, store_format).returncode == -9
+    with zr.DenseDataset(path) as ds:
+        assert len(ds) == 0
+    zr.from_numpy(path, ROWS[:5])
+    assert run_python(KILLED, path, store_format).returncode == -9
+    with zr.DenseDataset(path) as ds:
+        assert np.array_equal(ds[:], ROWS[:5])
+    # What the killed one left past the end is written over.
+    assert zr.from_numpy(path, ROWS) == 300
+    with zr.DenseDataset(path) as ds:
+        assert np.array_equal(ds[5:], ROWS)
+    with zr.Zrecord(path) as store:
+        assert store.verify() == []
 
 
 def test_commit_every_keeps_what_was_committed(path: Path) -> None:

@@ -56,6 +56,8 @@ def test_a_missing_store_is_a_file_not_found_error(path: Path, open_it: Any) -> 
     with pytest.raises(FileNotFoundError) as caught:
         open_it(path)
     assert isinstance(caught.value, zr.StoreNotFoundError)
+    assert caught.value.errno == errno.ENOENT
+    assert str(path) in str(caught.value)
     assert not path.exists()
     path.mkdir()
     with pytest.raises(zr.StoreNotFoundError):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zrecord as zr
-from conftest import ROOT
+from support import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "loaderx-0.9.4"
 EXPECTED: dict[str, Any] = json.loads((GOLDEN / "expected.json").read_text())

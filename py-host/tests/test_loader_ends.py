@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zrecord as zr
-from conftest import run_python
+from support import run_python
 
 STATUS = Path("/proc/self/status")
 needs_proc = pytest.mark.skipif(not STATUS.exists(), reason="counts threads in /proc")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import run_python
+from support import run_python
 
 CODE = """
 import resource, sys, threading
@@ -17,7 +17,8 @@ array = np.load(source, mmap_mode="r")
 
 def anonymous():
     # Pages of the mapped array are the system's to keep or drop.
-    fields = dict(line.split(":") for line in open("/proc/self/status"))
+    with open("/proc/self/status") as status:
+        fields = dict(line.split(":") for line in status)
     return int(fields["RssAnon"].split()[0]) >> 10
 
 peak, before = 0, anonymous()

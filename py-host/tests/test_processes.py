@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zrecord as zr
-from conftest import run_python
+from support import run_python
 
 ROWS = np.arange(2000, dtype=np.int64).reshape(200, 10)
 
@@ -300,6 +300,27 @@ writer.append(np.zeros(1 << 20, np.uint8), np.arange(1000))
         assert (done.returncode, done.stderr) == (0, "")
         with zr.Zrecord(f"{ds.path}-{number}", mode="r") as store:
             assert len(store) == 1000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_environment_says_how_many_threads(
+    ds: zr.DenseDataset, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZRECORD_THREADS", str(threads))
+    code = """
+import os, sys
+import numpy as np, zrecord as zr
+before = len(os.listdir("/proc/self/task"))
+ds = zr.DenseDataset(sys.argv[1])
+for _ in range(20):
+    ds[np.tile(np.arange(200), 500)]
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    done = run_python(code, ds.path)
+    assert done.stderr == ""
+    # The caller's thread works too.
+    assert threads - 1 <= int(done.stdout) <= threads
 
 
 def test_read_only_directories_are_read(ds: zr.DenseDataset) -> None:

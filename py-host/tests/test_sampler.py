@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zrecord as zr
-from conftest import ROOT
+from support import ROOT
 
 VECTORS = ROOT / "tests" / "vectors" / "sampler.json"
 

@@ -59,7 +59,7 @@ fn rust_tests(tree: &Tree, all: bool) -> Result<()> {
     for package in TESTED {
         test.args(["--package", package]);
     }
-    test.args(["--features", "zrecord-core/ruzstd"]);
+    test.args(["--features", "zrecord-core/ruzstd", "--no-fail-fast"]);
     if all {
         test.env("ZRECORD_SLOW", "1");
     }

@@ -222,15 +222,28 @@ def _check_replaceable(path: Path) -> None:
 
 def _swap(new: Path, path: Path) -> None:
     """Puts ``new`` in the place of ``path``, at once where the system can."""
+    old = None
     if not path.exists():
         new.rename(path)
     elif _exchange(new, path):
-        remove_store(new)
+        old = new
     else:
         old = path.with_name(f".{path.name}.{secrets.token_hex(6)}.old")
         path.rename(old)
         new.rename(path)
+    _sync_directory(path.parent)
+    if old is not None:
         remove_store(old)
+
+
+def _sync_directory(path: Path) -> None:
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _exchange(one: Path, other: Path) -> bool:

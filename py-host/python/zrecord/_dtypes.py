@@ -14,7 +14,7 @@ import numpy as np
 
 from .errors import SchemaError, UnsupportedError
 
-Spec: TypeAlias = "str | list[list[Any]]"
+Spec: TypeAlias = str | list[list[Any]]
 
 
 def to_spec(dtype: np.dtype[Any]) -> Spec:

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from .errors import OutOfRangeError
 
-Indices: TypeAlias = "npt.NDArray[np.int64] | npt.NDArray[np.uint64]"
-Fetch: TypeAlias = "Callable[[Indices], npt.NDArray[Any]]"
+Indices: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
+Fetch: TypeAlias = Callable[[Indices], npt.NDArray[Any]]
 
 
 def select(key: Any, length: int, fetch: Fetch) -> Any:

@@ -14,8 +14,19 @@ import numpy.typing as npt
 _Indices: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
 _Progress: TypeAlias = Callable[[int, int], object] | None
 
-SchemaParts: TypeAlias = tuple[str, Any, tuple[int, ...], str, dict[Any, Any]]
+_SchemaParts: TypeAlias = tuple[str, Any, tuple[int, ...], str, dict[Any, Any]]
 """Kind, dtype as a schema holds it, item shape, codec, metadata."""
+
+__all__ = [
+    "DICT_MAX",
+    "DICT_MIN",
+    "Engine",
+    "Layout",
+    "Sampler",
+    "Source",
+    "Store",
+    "build_info",
+]
 
 DICT_MIN: Final[int]
 DICT_MAX: Final[int]
@@ -58,7 +69,7 @@ class Store:
     @property
     def closed(self) -> bool: ...
     def length(self) -> int: ...
-    def schema(self) -> SchemaParts | None: ...
+    def schema(self) -> _SchemaParts | None: ...
     def set_schema(
         self,
         kind: str,

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from .errors import InvalidArgumentError, UnknownCodecError
-
-CodecName: TypeAlias = Literal["raw", "zstd", "zstd_dict"]
-FormatName: TypeAlias = Literal["extended", "classic"]
-IoName: TypeAlias = Literal["map", "pread"]
-ModeName: TypeAlias = Literal["r", "a", "x"]
-VerifyName: TypeAlias = Literal["first", "always", "never"]
 
 CODECS: Final[dict[str, int]] = {"raw": 0, "zstd": 1, "zstd_dict": 2}
 """Codec names and their numbers in both formats."""

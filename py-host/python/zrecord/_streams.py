@@ -13,8 +13,8 @@ from ._settings import check_choice
 from .dataset import DenseDataset, RaggedDataset
 from .errors import InvalidArgumentError
 
-Transform: TypeAlias = "Callable[..., Any]"
-Ragged: TypeAlias = "str | Mapping[str, str]"
+Transform: TypeAlias = Callable[..., Any]
+Ragged: TypeAlias = str | Mapping[str, str]
 
 RAGGED_FORMS = ("list", "packed", "pad")
 
@@ -27,6 +27,9 @@ class Streams:
         self.named: dict[str, Any] = {"": streams} if self.is_bare else dict(streams)
         if not self.named:
             raise InvalidArgumentError("there are no streams to load from")
+        if not isinstance(ragged, str) and not ragged.keys() <= self.named.keys():
+            strange = sorted(ragged.keys() - self.named.keys())
+            raise InvalidArgumentError(f"ragged names no streams: {strange}")
         self.python: list[tuple[int, Any]] = []
         """Those that Python gathers from, and their places."""
         self.sources: list[tuple[str, _native.Source]] = []

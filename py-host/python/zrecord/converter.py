@@ -15,7 +15,6 @@ from . import _native
 from ._conversion import Conversion, spread, train
 from ._dtypes import from_spec, to_spec
 from ._records import Block, RecordType
-from ._settings import CodecName, FormatName
 from .errors import InvalidArgumentError, SchemaError
 
 __all__ = ["from_iterator", "from_numpy"]
@@ -37,13 +36,13 @@ _SCHEMA_KEYS = {"kind", "dtype", "item_shape", "format", "version", "codec"}
 def from_numpy(
     path: str | os.PathLike[str],
     array: npt.NDArray[Any],
-    codec: CodecName | str = "zstd",
+    codec: str = "zstd",
     chunk_bytes: int = WRITE_CHUNK_BYTES,
     dict_size: int | None = None,
     schema: Mapping[str, Any] | None = None,
     *,
     if_exists: str = "append",
-    format: FormatName | str | None = None,
+    format: str | None = None,
     level: int | None = None,
     min_saving: float | None = None,
     progress: Callable[[int, int | None], object] | None = None,
@@ -122,13 +121,13 @@ def from_numpy(
 def from_iterator(
     path: str | os.PathLike[str],
     source: Iterable[Any],
-    codec: CodecName | str = "zstd",
+    codec: str = "zstd",
     chunk_bytes: int = WRITE_CHUNK_BYTES,
     dict_size: int | None = None,
     schema: Mapping[str, Any] | None = None,
     *,
     if_exists: str = "append",
-    format: FormatName | str | None = None,
+    format: str | None = None,
     level: int | None = None,
     min_saving: float | None = None,
     progress: Callable[[int, int | None], object] | None = None,

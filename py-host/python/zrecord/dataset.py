@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from . import _index, _native
 from ._dtypes import from_spec
-from ._settings import IoName, VerifyName
 from .errors import BufferTooSmallError, InvalidArgumentError, SchemaError
 from .zrecord import Zrecord, as_destination
 
@@ -33,8 +32,8 @@ class _Dataset:
         self,
         path: str | os.PathLike[str],
         *,
-        verify: VerifyName | str = "first",
-        io: IoName | str = "map",
+        verify: str = "first",
+        io: str = "map",
         threads: int | None = None,
     ) -> None:
         self._store = Zrecord(path, mode="r", verify=verify, io=io, threads=threads)
@@ -49,7 +48,7 @@ class _Dataset:
         self._layout = _native.Layout(self._dtype, shape)
         self._native = self._store._native
 
-    def _schema(self) -> _native.SchemaParts:
+    def _schema(self) -> _native._SchemaParts:
         schema = self._store._native.schema()
         if schema is None:
             raise SchemaError(

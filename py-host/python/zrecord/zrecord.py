@@ -18,16 +18,11 @@ from ._settings import (
     CODECS,
     FORMATS,
     RECORD_LEN_MAX,
-    CodecName,
-    FormatName,
-    IoName,
-    ModeName,
-    VerifyName,
     check_choice,
     check_codec,
     default_format,
 )
-from .errors import InvalidArgumentError, StoreNotFoundError, UnknownCodecError, ZrecordError
+from .errors import InvalidArgumentError, UnknownCodecError, ZrecordError
 
 __all__ = ["CODECS", "MAX_RECORD_LEN", "Zrecord", "ZrecordError"]
 
@@ -65,14 +60,14 @@ class Zrecord:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        codec: CodecName | str = "zstd",
+        codec: str = "zstd",
         *,
-        mode: ModeName | str = "a",
-        format: FormatName | str | None = None,
+        mode: str = "a",
+        format: str | None = None,
         level: int | None = None,
         min_saving: float | None = None,
-        verify: VerifyName | str = "first",
-        io: IoName | str = "map",
+        verify: str = "first",
+        io: str = "map",
         lock: bool = True,
         threads: int | None = None,
     ) -> None:
@@ -82,8 +77,6 @@ class Zrecord:
             check_choice("format", format, FORMATS)
         check_choice("verify", verify, ("first", "always", "never"))
         check_choice("io", io, ("map", "pread"))
-        if mode == "r" and not self.path.is_dir():
-            raise StoreNotFoundError(f"{self.path}: no such directory")
         self._options = (
             check_codec(codec),
             # Opened again, the store is there.
@@ -151,7 +144,7 @@ class Zrecord:
         self,
         src: npt.NDArray[Any] | bytes | bytearray | memoryview,
         offsets: npt.ArrayLike,
-        codec: CodecName | str | None = None,
+        codec: str | None = None,
     ) -> int:
         """Appends records and returns the index of the first.
 

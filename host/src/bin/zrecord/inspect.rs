@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use zrecord_host::{Codec, Inspection, Schema, Store};
+use zrecord_host::{Codec, Format, Inspection, Schema, Store};
 
 use crate::report::{ratio, size};
 
@@ -98,7 +98,11 @@ fn print(
     line("dictionaries", &stats.dictionaries.to_string())?;
     line("chunks", &format!("{}, {}", stats.chunks, size(stats.chunk_bytes)))?;
     line("reclaimable", &size(stats.reclaimable))?;
-    let clean = if inspection.clean { "closed cleanly" } else { "not synced" };
+    let clean = match (inspection.format, inspection.clean) {
+        (Format::Classic, _) => "unknown, as the format cannot tell",
+        (Format::Extended, true) => "closed cleanly",
+        (Format::Extended, false) => "not synced",
+    };
     line("state", &format!("{clean}, generation {}", inspection.generation))?;
     if !leftovers.is_empty() {
         line("leftovers", &format!("{} (compact removes them)", leftovers.join(", ")))?;
