@@ -7,7 +7,7 @@ use crate::codec::{Codec, Zstd};
 use crate::error::{Error, Result};
 use crate::format::{Format, RecordLocation, extended};
 use crate::reader::{Identity, Reader, read_exact, read_slots, to_usize};
-use crate::storage::{Directory, File, FileName};
+use crate::storage::{Directory, FileName};
 use crate::store::Store;
 
 /// Something that is wrong with a store.

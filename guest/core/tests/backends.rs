@@ -1,4 +1,5 @@
 //! Stores written with one zstd backend, read with the other.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests may fail")]
 #![cfg(all(feature = "libzstd", feature = "ruzstd"))]
 
 use zrecord_core::Error;

@@ -1,5 +1,6 @@
 //! What is left when a writer stops at any of its storage operations, and
 //! what a store is like after one of them has failed.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests may fail")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! The worked example of `FORMAT.md` is what the writer writes.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests may fail")]
 
 use zrecord_core::codec::Codec;
 use zrecord_core::codec::libzstd::Libzstd;

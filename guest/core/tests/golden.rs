@@ -1,4 +1,5 @@
 //! Stores that loaderx 0.9.4 wrote, read as it reads them.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests may fail")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

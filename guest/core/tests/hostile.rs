@@ -1,5 +1,6 @@
 //! Stores with every single bit of every file flipped, and cut at every
 //! length: no panic, and in the extended format no wrong byte unnoticed.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests may fail")]
 
 use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::codec::pack::PackPolicy;

@@ -1,5 +1,6 @@
 //! Random sequences of operations against a plain list of byte strings, in
 //! both formats, over memory.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests may fail")]
 
 use proptest::prelude::*;
 use zrecord_core::codec::libzstd::Libzstd;
