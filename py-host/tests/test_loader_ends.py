@@ -181,8 +181,10 @@ def test_an_exception_ends_the_program_as_usual(stream: zr.DenseDataset) -> None
 def test_ctrl_c_is_a_keyboard_interrupt(stream: zr.DenseDataset, where: str) -> None:
     workers = 0 if where == "inline" else 2
     code = f"""
-import sys, time
+import signal, sys, time
 import zrecord as zr
+# A parent in the background of a shell ignores Ctrl-C, and hands that down.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def transform(batch):
     if {where == "waiting"}:
         time.sleep(1.5)
