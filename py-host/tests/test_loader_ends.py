@@ -200,17 +200,21 @@ except KeyboardInterrupt:
     loader.close()
     print("interrupted", flush=True)
 """
-    program = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", code, str(stream.path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert program.stdout is not None
-    assert program.stdout.readline() == "ready\n"
-    time.sleep(0.3)
-    program.send_signal(signal.SIGINT)
-    out, err = program.communicate(timeout=20)
+    ) as program:
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "ready\n"
+            time.sleep(0.3)
+            program.send_signal(signal.SIGINT)
+            out, err = program.communicate(timeout=20)
+        finally:
+            # One that did not hear would run for ever.
+            program.kill()
     assert (program.returncode, out, err) == (0, "interrupted\n", "")
 
 
