@@ -1,6 +1,7 @@
 //! Typed views of a store: records as rows of items.
 
 use std::io;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,173 +15,16 @@ use crate::options::OpenOptions;
 use crate::store::Store;
 use crate::view::View;
 
-/// A store whose every record is one row of the same dtype and shape.
+/// An open store whose records have a schema: what both kinds of dataset are.
 #[derive(Clone, Debug)]
-pub struct DenseDataset {
+pub struct TypedStore {
     store: Arc<Store>,
     schema: Arc<Schema>,
 }
 
-impl DenseDataset {
-    /// Opens the dataset at `path` for reading. Never creates one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::open`] and [`from_store`](Self::from_store).
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_with(path, &OpenOptions::new())
-    }
-
-    /// Opens with options, but never for writing.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        Self::from_store(open_store(path.as_ref(), options)?)
-    }
-
-    /// The dataset in an open store.
-    ///
-    /// # Errors
-    ///
-    /// `SchemaMismatch` when the store is untyped or ragged.
-    pub fn from_store(store: Arc<Store>) -> Result<Self> {
-        let schema = typed(&store, Kind::Dense)?;
-        Ok(Self { store, schema })
-    }
-
-    /// The store.
-    pub fn store(&self) -> &Arc<Store> {
-        &self.store
-    }
-
-    /// What a row is.
-    pub fn schema(&self) -> &Arc<Schema> {
-        &self.schema
-    }
-
-    /// How many rows there are by now.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::len`].
-    pub fn len(&self) -> Result<u64> {
-        self.store.len()
-    }
-
-    /// True when there are no rows.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::len`].
-    pub fn is_empty(&self) -> Result<bool> {
-        self.store.is_empty()
-    }
-
-    /// The type of one item.
-    pub fn dtype(&self) -> &Dtype {
-        self.schema.dtype()
-    }
-
-    /// The shape of a row.
-    pub fn item_shape(&self) -> &[u64] {
-        self.schema.item_shape()
-    }
-
-    /// The codec of rows for which none is named.
-    pub fn codec(&self) -> Codec {
-        self.schema.codec()
-    }
-
-    /// The bytes of a row.
-    pub fn row_bytes(&self) -> u64 {
-        self.schema.row_bytes()
-    }
-
-    /// Gathers rows, one behind the other, into `dst`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::gather_packed`].
-    pub fn gather(&self, indices: &[u64], dst: &mut [u8]) -> Result<()> {
-        self.store.gather_packed(indices, dst, self.row_bytes())
-    }
-
-    /// Gathers rows into a buffer of `pool`.
-    ///
-    /// # Errors
-    ///
-    /// As [`gather`](Self::gather), and when there is no memory for them.
-    pub fn gather_into(&self, indices: &[u64], pool: &BufferPool) -> Result<Buffer> {
-        let len = self.row_bytes().checked_mul(indices.len() as u64);
-        let mut rows = take(&self.store, pool, len)?;
-        self.gather(indices, &mut rows)?;
-        Ok(rows)
-    }
-
-    /// Rows `start..stop` without a copy, in a raw dataset.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::view`].
-    pub fn view(&self, start: u64, stop: u64) -> Result<View> {
-        self.store.view(start, stop)
-    }
-}
-
-/// A store whose records are any number of rows each.
-#[derive(Clone, Debug)]
-pub struct RaggedDataset {
-    store: Arc<Store>,
-    schema: Arc<Schema>,
-}
-
-/// Ragged records, one behind the other.
-#[derive(Debug)]
-pub struct RaggedBatch {
-    /// The bytes of all records.
-    pub values: Buffer,
-    /// Where each record begins in `values`, in bytes, and where the last one
-    /// ends: one more than there are records.
-    pub offsets: Vec<u64>,
-}
-
-impl RaggedBatch {
-    /// The bytes of the record at `position` in the batch.
-    pub fn get(&self, position: usize) -> Option<&[u8]> {
-        let &start = self.offsets.get(position)?;
-        let &end = self.offsets.get(position.checked_add(1)?)?;
-        self.values.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
-    }
-}
-
-impl RaggedDataset {
-    /// Opens the dataset at `path` for reading. Never creates one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::open`] and [`from_store`](Self::from_store).
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_with(path, &OpenOptions::new())
-    }
-
-    /// Opens with options, but never for writing.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
-        Self::from_store(open_store(path.as_ref(), options)?)
-    }
-
-    /// The dataset in an open store.
-    ///
-    /// # Errors
-    ///
-    /// `SchemaMismatch` when the store is untyped or dense.
-    pub fn from_store(store: Arc<Store>) -> Result<Self> {
-        let schema = typed(&store, Kind::Ragged)?;
+impl TypedStore {
+    fn new(store: Arc<Store>, kind: Kind) -> Result<Self> {
+        let schema = typed(&store, kind)?;
         Ok(Self { store, schema })
     }
 
@@ -230,6 +74,137 @@ impl RaggedDataset {
     /// The bytes of a row.
     pub fn row_bytes(&self) -> u64 {
         self.schema.row_bytes()
+    }
+}
+
+/// A store whose every record is one row of the same dtype and shape.
+#[derive(Clone, Debug)]
+pub struct DenseDataset(TypedStore);
+
+impl Deref for DenseDataset {
+    type Target = TypedStore;
+
+    fn deref(&self) -> &TypedStore {
+        &self.0
+    }
+}
+
+impl DenseDataset {
+    /// Opens the dataset at `path` for reading. Never creates one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`] and [`from_store`](Self::from_store).
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &OpenOptions::new())
+    }
+
+    /// Opens with options, but never for writing.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        Self::from_store(open_store(path.as_ref(), options)?)
+    }
+
+    /// The dataset in an open store.
+    ///
+    /// # Errors
+    ///
+    /// `SchemaMismatch` when the store is untyped or ragged.
+    pub fn from_store(store: Arc<Store>) -> Result<Self> {
+        TypedStore::new(store, Kind::Dense).map(Self)
+    }
+
+    /// Gathers rows, one behind the other, into `dst`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::gather_packed`].
+    pub fn gather(&self, indices: &[u64], dst: &mut [u8]) -> Result<()> {
+        self.store.gather_packed(indices, dst, self.row_bytes())
+    }
+
+    /// Gathers rows into a buffer of `pool`.
+    ///
+    /// # Errors
+    ///
+    /// As [`gather`](Self::gather), and when there is no memory for them.
+    pub fn gather_into(&self, indices: &[u64], pool: &BufferPool) -> Result<Buffer> {
+        let len = self.row_bytes().checked_mul(indices.len() as u64);
+        let mut rows = take(&self.store, pool, len)?;
+        self.gather(indices, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// Rows `start..stop` without a copy, in a raw dataset.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::view`].
+    pub fn view(&self, start: u64, stop: u64) -> Result<View> {
+        self.store.view(start, stop)
+    }
+}
+
+/// A store whose records are any number of rows each.
+#[derive(Clone, Debug)]
+pub struct RaggedDataset(TypedStore);
+
+impl Deref for RaggedDataset {
+    type Target = TypedStore;
+
+    fn deref(&self) -> &TypedStore {
+        &self.0
+    }
+}
+
+/// Ragged records, one behind the other.
+#[derive(Debug)]
+pub struct RaggedBatch {
+    /// The bytes of all records.
+    pub values: Buffer,
+    /// Where each record begins in `values`, in bytes, and where the last one
+    /// ends: one more than there are records.
+    pub offsets: Vec<u64>,
+}
+
+impl RaggedBatch {
+    /// The bytes of the record at `position` in the batch.
+    pub fn get(&self, position: usize) -> Option<&[u8]> {
+        let &start = self.offsets.get(position)?;
+        let &end = self.offsets.get(position.checked_add(1)?)?;
+        self.values.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+    }
+}
+
+impl RaggedDataset {
+    /// Opens the dataset at `path` for reading. Never creates one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`] and [`from_store`](Self::from_store).
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(path, &OpenOptions::new())
+    }
+
+    /// Opens with options, but never for writing.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        Self::from_store(open_store(path.as_ref(), options)?)
+    }
+
+    /// The dataset in an open store.
+    ///
+    /// # Errors
+    ///
+    /// `SchemaMismatch` when the store is untyped or dense.
+    pub fn from_store(store: Arc<Store>) -> Result<Self> {
+        TypedStore::new(store, Kind::Ragged).map(Self)
     }
 
     /// The lengths of records in bytes.

@@ -112,7 +112,7 @@ impl Handle {
         let mut reader = Reader::open(directory.clone(), Access::Read)?;
         let format = reader.format();
         if let Some(asked) = options.format.filter(|asked| *asked != format) {
-            let what = format!("the {} format in a {} store", asked.name(), format.name());
+            let what = format!("the store is {}, not {}", format.name(), asked.name());
             return Err(Error::Unsupported { what });
         }
         let trusted =

@@ -61,7 +61,7 @@ mod writing;
 
 pub use buffer::{Buffer, BufferPool, BufferPoolOptions};
 pub use convert::convert;
-pub use dataset::{DenseDataset, RaggedDataset};
+pub use dataset::{DenseDataset, RaggedBatch, RaggedDataset, TypedStore};
 pub use error::{Error, Result};
 pub use inspect::Inspection;
 pub use loader::{
