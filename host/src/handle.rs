@@ -42,7 +42,8 @@ pub(crate) struct Handle {
     pub(crate) files: RwLock<Option<Arc<Files>>>,
     pub(crate) writing: Mutex<Option<Writing>>,
     reader: Mutex<Reader<FsDirectory>>,
-    pub(crate) presence: Mutex<Option<Presence>>,
+    /// Held on by views that outlive the handle.
+    pub(crate) presence: Mutex<Option<Arc<Presence>>>,
     /// This handle is the writer, so nobody else commits.
     pub(crate) is_writer: AtomicBool,
     snapshot: ArcSwap<Snapshot>,
@@ -186,7 +187,7 @@ impl Handle {
             files: RwLock::new(Some(Arc::new(files))),
             writing: Mutex::new(writing),
             reader: Mutex::new(reader),
-            presence: Mutex::new(presence),
+            presence: Mutex::new(presence.map(Arc::new)),
             snapshot: ArcSwap::default(),
             publishing: Mutex::new(()),
             schema: Mutex::new(None),
@@ -276,6 +277,7 @@ impl Handle {
         };
         let first_chunk = match commit.stride {
             0 => 0,
+            _ if commit.length == 0 => 0,
             _ if current.commit.stride == commit.stride
                 && current.commit.generation == commit.generation =>
             {
@@ -320,7 +322,8 @@ impl Handle {
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
         let result = writing.map_or(Ok(()), Writing::close);
         let presence = self.presence.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(presence) = presence {
+        // A view that is still alive keeps it, and lets it go with its own end.
+        if let Some(presence) = presence.and_then(Arc::into_inner) {
             presence.release();
         }
         result

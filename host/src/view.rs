@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
 use zrecord_core::{Error, Result};
 
 use crate::gather::to_usize;
 use crate::handle::{Handle, Reading};
+use crate::lock::Presence;
 use crate::mapping::Mapping;
 use crate::options::Verify;
 use crate::strided;
@@ -24,19 +25,24 @@ pub struct View {
     _alive: Alive,
 }
 
-/// Makes delete and compact busy until it is dropped.
-struct Alive(Arc<AtomicUsize>);
+/// Makes delete and compact busy until it is dropped: those of its handle by a
+/// count, those of others by the handle's presence, also once it is closed.
+struct Alive {
+    views: Arc<AtomicUsize>,
+    _presence: Option<Arc<Presence>>,
+}
 
 impl Alive {
-    fn new(views: &Arc<AtomicUsize>) -> Self {
-        views.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(views))
+    fn new(handle: &Handle) -> Self {
+        handle.views.fetch_add(1, Ordering::AcqRel);
+        let presence = handle.presence.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { views: Arc::clone(&handle.views), _presence: presence.clone() }
     }
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.views.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -65,10 +71,10 @@ impl Handle {
         }
         if start == stop {
             self.share()?;
-            return Ok(View { mapping: None, offset: 0, len: 0, _alive: Alive::new(&self.views) });
+            return Ok(View { mapping: None, offset: 0, len: 0, _alive: Alive::new(self) });
         }
         let reading = self.share_for(&[stop - 1])?;
-        let alive = Alive::new(&self.views);
+        let alive = Alive::new(self);
         let (first, last) = ends(&reading, start, stop)?;
         let chunk = reading.files.chunks.get(start, &first)?;
         let file = first.file();

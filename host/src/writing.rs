@@ -145,7 +145,8 @@ impl Handle {
     fn ensure_presence(&self) -> Result<()> {
         let mut presence = self.presence.lock().unwrap_or_else(PoisonError::into_inner);
         if self.options.lock && presence.is_none() {
-            *presence = Some(Presence::take(self.path())?.ok_or_else(lock::unsupported)?);
+            let taken = Presence::take(self.path())?.ok_or_else(lock::unsupported)?;
+            *presence = Some(Arc::new(taken));
         }
         Ok(())
     }
@@ -162,7 +163,7 @@ impl Handle {
         let mut guard = self.write(&current)?;
         let writing = guard.get()?;
         let presence = self.presence.lock().unwrap_or_else(PoisonError::into_inner);
-        let _alone = presence.as_ref().map(Presence::exclude).transpose()?;
+        let _alone = presence.as_ref().map(|presence| presence.exclude()).transpose()?;
         // A mapped file cannot be replaced on Windows, so ours go first.
         drop(current);
         *files = None;

@@ -103,6 +103,7 @@ impl<D: Directory> Reader<D> {
             length: slot.durable_length,
             tail: slot.durable_tail,
             unsynced_hash: extended::EMPTY_HASH,
+            stride: if slot.durable_length == 0 { 0 } else { slot.stride },
             live_stored: 0,
             live_len: 0,
             ..*slot

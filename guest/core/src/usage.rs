@@ -7,8 +7,11 @@ use crate::format::Format;
 use crate::reader::Reader;
 use crate::storage::Directory;
 
-/// How many unused chunk numbers are looked at.
+/// How many unused chunk numbers are looked at, at most.
 const UNUSED_MAX: usize = 1 << 12;
+/// Numbers below this are always looked at: compaction begins again at low
+/// ones, and a cut run may have left high ones behind.
+const UNUSED_NUMBERS: u32 = 1 << 8;
 
 /// What the records of one chunk use of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,7 +123,7 @@ impl<D: Directory> Reader<D> {
     pub(crate) fn unused_chunks(&self, usage: &ChunkUsage) -> Vec<u32> {
         let tail = self.commit().tail.chunk;
         let newest = usage.keys().next_back().copied().unwrap_or(0).max(tail);
-        (0..=newest.saturating_add(2))
+        (0..=newest.saturating_add(2).max(UNUSED_NUMBERS))
             .rev()
             .filter(|number| !usage.contains_key(number) && *number != tail)
             .take(UNUSED_MAX)

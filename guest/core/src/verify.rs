@@ -121,6 +121,7 @@ impl<D: Directory> Reader<D> {
     fn verify_places(&mut self, faults: &mut Vec<Fault>) -> Result<()> {
         let mut places: Vec<(u32, u32, u32, u64)> = Vec::new();
         let (mut live_stored, mut live_len) = (0_u64, 0_u64);
+        let mut first_chunk = None;
         let mut entries = Vec::new();
         let format = self.format();
         let size = to_usize(format.entry_size());
@@ -133,6 +134,13 @@ impl<D: Directory> Reader<D> {
             for (index, entry) in (first..).zip(entries.chunks_exact(size)) {
                 // A bad entry is reported with its record.
                 let Ok(location) = format.decode_entry(entry, index) else { continue };
+                let first = *first_chunk.get_or_insert(location.chunk);
+                if self.commit().stride != 0
+                    && !location.is_strided(first, self.commit().stride, index)
+                {
+                    let reason = "it does not lie where the header's stride says";
+                    faults.push(Fault::from_error(location.corrupt(index, reason))?);
+                }
                 live_stored += u64::from(location.stored_len);
                 live_len += u64::from(location.len);
                 if location.stored_len > 0 {

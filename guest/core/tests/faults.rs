@@ -183,3 +183,94 @@ fn an_extended_store_is_as_before_after_a_failed_call() {
 fn a_classic_store_is_as_before_after_a_failed_call() {
     fails_once_at_every_operation(Format::Classic);
 }
+
+/// Two chunks with holes, one that stays, and a tail that may be emptied:
+/// compaction takes more than one round.
+fn holey<D: Directory>(store: &mut Store<D, Libzstd>, emptied_tail: bool) -> Result<Model> {
+    let mut model: Model = (0..13).map(|number| vec![number; 40]).collect();
+    let slices: Vec<&[u8]> = model.iter().map(Vec::as_slice).collect();
+    store.append(&slices, PackPolicy::new(Codec::Raw, Format::Extended))?;
+    // The last records move into the holes, so the tail empties first.
+    for index in if emptied_tail { &[12, 0, 3][..] } else { &[0, 3][..] } {
+        store.delete(&[*index])?;
+        model.swap_remove(usize::try_from(*index).unwrap());
+    }
+    Ok(model)
+}
+
+/// After a compaction that was cut or failed anywhere, appends that begin new
+/// chunks lose nothing and are not refused.
+fn appends_after_a_cut_compaction(format: Format, emptied_tail: bool, stays: bool) {
+    for operations in 0.. {
+        let files = MemoryDirectory::new();
+        let mut store = Store::<_, Libzstd>::create(files.clone(), identity(format)).unwrap();
+        store.writer().unwrap().set_chunk_size_max(120);
+        let mut model = holey(&mut store, emptied_tail).unwrap();
+        store.close().unwrap();
+
+        let directory = match stays {
+            true => FaultyDirectory::stopping_after(files.clone(), operations),
+            false => FaultyDirectory::failing_once(files.clone(), operations),
+        };
+        let opened = Store::<_, Libzstd>::open_writer(directory);
+        let mut cut = opened.is_err();
+        let append = |store: &mut dyn FnMut(&[&[u8]]) -> Result<u64>, model: &mut Model| {
+            for number in 100..107 {
+                let record = vec![number; 40];
+                // The fault may come this late; once only.
+                store(&[&record]).or_else(|_| store(&[&record])).unwrap();
+                model.push(record);
+            }
+        };
+        let policy = PackPolicy::new(Codec::Raw, format);
+        if let Ok((mut store, _)) = opened {
+            store.writer().unwrap().set_chunk_size_max(120);
+            cut = store.compact(&mut |_| {}).is_err();
+            let poisoned = matches!(store.sync(), Err(Error::Poisoned));
+            if !stays && !poisoned {
+                append(&mut |records| store.append(records, policy), &mut model);
+                assert_eq!(contents(&mut store), model, "operation {operations}");
+            }
+        }
+        let (mut store, _) = Store::<_, Libzstd>::open_writer(files).unwrap();
+        store.writer().unwrap().set_chunk_size_max(120);
+        append(&mut |records| store.append(records, policy), &mut model);
+        assert_eq!(contents(&mut store), model, "after {operations} operations");
+        store.compact(&mut |_| {}).unwrap();
+        assert_eq!(contents(&mut store), model);
+        assert_eq!(store.reader().verify_structure().unwrap(), []);
+        assert_eq!(store.reader().leftovers().unwrap(), []);
+        if !cut {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_cut_compaction_leaves_no_chunk_in_the_way_of_appends() {
+    for format in [Format::Extended, Format::Classic] {
+        for (emptied_tail, stays) in [(false, false), (false, true), (true, false), (true, true)] {
+            appends_after_a_cut_compaction(format, emptied_tail, stays);
+        }
+    }
+}
+
+#[test]
+fn a_failed_append_is_not_staged() {
+    for operation in 0..8 {
+        let files = MemoryDirectory::new();
+        let mut store =
+            Store::<_, Libzstd>::create(files.clone(), identity(Format::Extended)).unwrap();
+        store.append(&[b"before"], PackPolicy::new(Codec::Raw, Format::Extended)).unwrap();
+        store.close().unwrap();
+        let directory = FaultyDirectory::failing_once(files, operation);
+        let (mut store, _) = Store::<_, Libzstd>::open_writer(directory).unwrap();
+        let policy = PackPolicy::new(Codec::Raw, Format::Extended);
+        let expected: Model = match store.append(&[b"first"], policy) {
+            Ok(_) => vec![b"before".to_vec(), b"first".to_vec(), b"second".to_vec()],
+            Err(_) => vec![b"before".to_vec(), b"second".to_vec()],
+        };
+        store.append(&[b"second"], policy).or_else(|_| store.append(&[b"second"], policy)).unwrap();
+        assert_eq!(contents(&mut store), expected, "operation {operation}");
+    }
+}

@@ -4,12 +4,13 @@
 
 use proptest::prelude::*;
 use zrecord_core::codec::libzstd::Libzstd;
-use zrecord_core::codec::pack::PackPolicy;
+use zrecord_core::codec::pack::{PackPolicy, PackedRecord};
 use zrecord_core::codec::{Codec, Zstd};
 use zrecord_core::format::Format;
 use zrecord_core::reader::Identity;
 use zrecord_core::storage::memory::MemoryDirectory;
 use zrecord_core::store::Store;
+use zrecord_core::writer::Segment;
 
 type MemoryStore = Store<MemoryDirectory, Libzstd>;
 
@@ -121,8 +122,6 @@ impl Run {
     }
 
     fn stage(&mut self, lens: &[u16], keep: bool) {
-        use zrecord_core::codec::pack::PackedRecord;
-        use zrecord_core::writer::Segment;
         let records = self.records(lens, 3);
         for half in records.chunks(4) {
             let bytes = half.concat();
@@ -235,7 +234,7 @@ fn run(format: Format, chunk_size_max: u64, operations: &[Operation]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn extended_stores_hold_what_a_list_holds(
@@ -270,6 +269,37 @@ fn equal_raw_records_keep_a_stride_through_appends_and_compaction() {
     run.check_all();
     run.append(Codec::Raw, &[17], 1);
     assert_eq!(run.store.reader().commit().stride, 0);
+}
+
+/// Records of a third of a chunk, so that lengths and tails coincide in all
+/// the ways that they can.
+#[test]
+fn a_stride_is_dropped_when_deletes_leave_the_tail_elsewhere() {
+    use zrecord_core::format::CHUNK_SIZE_MAX;
+    let len = u32::try_from(CHUNK_SIZE_MAX / 3).unwrap();
+    let packed = |checksum| PackedRecord {
+        stored_len: len,
+        len,
+        codec: Codec::Raw,
+        dictionary: 0,
+        checksum,
+    };
+    let bytes = vec![0_u8; len as usize];
+    let mut run = Run::new(Format::Extended, u64::MAX);
+    for count in [5, 1] {
+        for number in 0..count {
+            let segment = Segment { bytes: &bytes, records: &[packed(number)] };
+            run.store.writer().unwrap().append(&[segment]).unwrap();
+        }
+        if count == 5 {
+            assert_eq!(run.store.reader().commit().stride, len);
+            run.store.delete(&[2, 3, 4]).unwrap();
+        }
+    }
+    let commit = *run.store.reader().commit();
+    let location = run.store.reader().locations(&[2]).unwrap()[0];
+    assert_eq!(commit.length, 3);
+    assert!(commit.stride == 0 || location.is_strided(0, len, 2));
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub const DICTIONARY_HASHES_OFFSET: u64 = PAGE_SIZE / 2;
 /// The most dictionaries a store has.
 pub const DICTIONARIES_MAX: u32 = 256;
 
+/// No writer gets here; a forged slot must not make the next one overflow.
+const SEQUENCE_MAX: u64 = u64::MAX >> 1;
+
 /// The size of a commit slot in bytes; it lies within one 512-byte sector.
 pub const SLOT_SIZE: usize = SLOT_CHECKSUM + 8;
 /// Where in a slot its sequence lies: the word by which readers follow a writer.
@@ -180,7 +183,7 @@ pub fn decode_slot(bytes: &[u8], id: &StoreId) -> Option<Commit> {
     let possible = commit.durable_length <= commit.length
         && commit.length <= LENGTH_MAX
         && commit.dictionaries <= DICTIONARIES_MAX
-        && commit.sequence < u64::MAX;
+        && commit.sequence <= SEQUENCE_MAX;
     possible.then_some(commit)
 }
 

@@ -143,6 +143,17 @@ impl RecordLocation {
         FileName::Chunk(self.chunk)
     }
 
+    /// Whether this is where a stride promises record `index`: raw, that long,
+    /// in index order from offset 0 of `first_chunk` on, chunks filled in turn.
+    pub fn is_strided(&self, first_chunk: u32, stride: u32, index: u64) -> bool {
+        if stride == 0 || self.codec != Codec::Raw || self.len != stride {
+            return false;
+        }
+        let per_chunk = CHUNK_SIZE_MAX / u64::from(stride);
+        u64::from(self.chunk) == u64::from(first_chunk) + index / per_chunk
+            && u64::from(self.offset) == index % per_chunk * u64::from(stride)
+    }
+
     /// A corruption of this record, for errors.
     pub fn corrupt(&self, index: u64, reason: impl Into<String>) -> Error {
         Error::CorruptRecord {

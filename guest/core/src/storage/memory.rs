@@ -9,6 +9,7 @@ use super::{Access, Directory, File, FileName};
 
 const PAGE: u64 = 4096;
 const PAGE_BYTES: usize = 4096;
+const ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// A directory in memory. Clones share their files, as two handles of one
 /// directory do.
@@ -123,7 +124,7 @@ impl File for MemoryFile {
     }
 }
 
-/// Only pages that were written exist, so that a classic store's 4 GiB files
+/// Only pages that hold something exist, so that a classic store's 4 GiB files
 /// cost what they hold.
 #[derive(Clone, Debug, Default)]
 struct Content {
@@ -147,8 +148,12 @@ impl Content {
 
     fn write(&mut self, data: &[u8], offset: u64) {
         for_each_page(data.len(), offset, |page, start, part| {
-            let bytes = self.pages.entry(page).or_insert_with(|| vec![0; PAGE_BYTES].into());
-            bytes[start..start + part.len()].copy_from_slice(&data[part]);
+            let data = &data[part];
+            if !self.pages.contains_key(&page) && data == &ZEROS[..data.len()] {
+                return;
+            }
+            let bytes = self.pages.entry(page).or_insert_with(|| ZEROS.into());
+            bytes[start..start + data.len()].copy_from_slice(data);
         });
         self.size = self.size.max(offset + data.len() as u64);
     }

@@ -5,10 +5,9 @@ use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
 use super::{UNSYNCED_BYTES_MAX, Writer};
-use crate::codec::Codec;
 use crate::codec::pack::PackedRecord;
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_SIZE_MAX, Commit, Format, RecordLocation, Tail, classic, extended};
+use crate::format::{Commit, Format, RecordLocation, Tail, classic, extended};
 use crate::reader::{Identity, to_usize};
 use crate::storage::{Directory, File, FileName};
 
@@ -23,6 +22,7 @@ pub struct Segment<'a> {
 }
 
 /// Records that are written but do not count yet.
+#[derive(Clone)]
 pub(super) struct Staged {
     /// The store as it will be.
     commit: Commit,
@@ -58,8 +58,14 @@ impl<D: Directory> Writer<D> {
     /// before anything is written; [`Error::Io`] after which the store is as
     /// it was.
     pub fn append(&mut self, segments: &[Segment<'_>]) -> Result<u64> {
+        let staged_before = self.staged.clone();
         let first = self.stage(segments)?;
-        self.commit_staged()?;
+        if let Err(error) = self.commit_staged() {
+            let base = staged_before.as_ref().map_or(*self.commit(), |staged| staged.commit);
+            self.cut_to(&base);
+            self.staged = staged_before;
+            return Err(error);
+        }
         Ok(first)
     }
 
@@ -79,7 +85,7 @@ impl<D: Directory> Writer<D> {
             return Ok(base.length);
         }
         if let Err(error) = self.write_placed(&base, segments, &placement) {
-            self.cut_to(&base, placement.commit.tail.chunk);
+            self.cut_to(&base);
             return Err(error);
         }
         let staged = self.staged.get_or_insert_with(|| Staged {
@@ -113,15 +119,21 @@ impl<D: Directory> Writer<D> {
         self.reader.commit = commit;
         self.unsynced = staged.unsynced;
         self.unsynced_bytes += staged.bytes;
+        self.new_chunks.clear();
         self.dirty = true;
-        if self.unsynced_bytes >= UNSYNCED_BYTES_MAX { self.sync() } else { Ok(()) }
+        if self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
+            // The records are committed whether or not this works; if it does
+            // not, every later change says so.
+            let _ = self.sync();
+        }
+        Ok(())
     }
 
     /// Takes staged records back.
     pub fn discard_staged(&mut self) {
-        if let Some(staged) = self.staged.take() {
+        if self.staged.take().is_some() {
             let commit = *self.commit();
-            self.cut_to(&commit, staged.commit.tail.chunk);
+            self.cut_to(&commit);
         }
     }
 
@@ -161,6 +173,7 @@ impl<D: Directory> Writer<D> {
     fn place(&self, base: Commit, segments: &[Segment<'_>]) -> Result<Placement> {
         let format = self.format();
         let mut commit = base;
+        let mut first_chunk = self.first_chunk(&base)?;
         let count: usize = segments.iter().map(|segment| segment.records.len()).sum();
         let mut entries = Vec::with_capacity(count * to_usize(format.entry_size()));
         let mut runs: Vec<Run> = Vec::new();
@@ -169,7 +182,7 @@ impl<D: Directory> Writer<D> {
             let mut position = 0;
             for record in segment.records {
                 let end = position + to_usize(u64::from(record.stored_len));
-                let location = self.locate(&mut commit, record)?;
+                let location = self.locate(&mut commit, &mut first_chunk, record)?;
                 format.encode_entry(&location, &mut entries);
                 match runs.last_mut() {
                     Some(run) if run.segment == number && run.chunk == location.chunk => {
@@ -192,8 +205,24 @@ impl<D: Directory> Writer<D> {
         Ok(Placement { entries, runs, stored_bytes, commit })
     }
 
+    /// The chunk of the first record, where a stride depends on it.
+    fn first_chunk(&self, base: &Commit) -> Result<u32> {
+        if base.length == 0 || base.stride == 0 {
+            return Ok(base.tail.chunk);
+        }
+        // Written, though perhaps only staged.
+        let mut entry = Vec::new();
+        self.reader.entries(0, 1, &mut entry)?;
+        Ok(self.format().decode_entry(&entry, 0)?.chunk)
+    }
+
     /// The next record's place; moves the commit's tail behind it.
-    fn locate(&self, commit: &mut Commit, record: &PackedRecord) -> Result<RecordLocation> {
+    fn locate(
+        &self,
+        commit: &mut Commit,
+        first_chunk: &mut u32,
+        record: &PackedRecord,
+    ) -> Result<RecordLocation> {
         let stored_len = record.stored_len;
         let end = u64::from(commit.tail.offset) + u64::from(stored_len);
         if end > self.chunk_size_max && commit.tail.offset > 0 {
@@ -206,7 +235,10 @@ impl<D: Directory> Writer<D> {
             commit.tail = Tail { chunk, offset: 0 };
         }
         let location = record.at(commit.tail.chunk, commit.tail.offset, self.format());
-        commit.stride = next_stride(commit, &location, self.chunk_size_max);
+        if commit.length == 0 {
+            *first_chunk = location.chunk;
+        }
+        commit.stride = next_stride(commit, *first_chunk, &location);
         commit.tail.offset += stored_len;
         commit.length += 1;
         // A forged header may say anything; `verify` compares the sums.
@@ -241,7 +273,11 @@ impl<D: Directory> Writer<D> {
         match (self.format(), self.reader.chunk_size(number)?) {
             // The first chunk of a classic store was made with it.
             (Format::Classic, Some(_)) if is_tail => Ok(()),
-            _ => self.create_chunk(number),
+            _ => {
+                self.create_chunk(number)?;
+                self.new_chunks.insert(number);
+                Ok(())
+            }
         }
     }
 
@@ -260,15 +296,17 @@ impl<D: Directory> Writer<D> {
         }
     }
 
-    /// Takes back what was written past `commit`, in chunks up to `newest`.
-    /// What cannot be taken back means nothing to a reader and is overwritten
-    /// by the next append.
-    fn cut_to(&mut self, commit: &Commit, newest: u32) {
+    /// Takes back what was written past `commit`, which is none before the
+    /// last one on disk. What cannot be taken back means nothing to a reader
+    /// and is overwritten by the next append.
+    fn cut_to(&mut self, commit: &Commit) {
         if self.format() == Format::Classic {
             return;
         }
         let _ = self.reader.meta.set_size(Format::Extended.entry_offset(commit.length));
-        for number in commit.tail.chunk.saturating_add(1)..=newest {
+        // Only what this handle has begun since: no other file is its to remove.
+        let behind = commit.tail.chunk.saturating_add(1);
+        for number in self.new_chunks.split_off(&behind) {
             self.reader.chunks.remove(&number);
             self.dirty_chunks.remove(&number);
             let _ = self.reader.directory.remove(FileName::Chunk(number));
@@ -277,18 +315,9 @@ impl<D: Directory> Writer<D> {
     }
 }
 
-/// Whether the stride's promise still holds with one more record: 0 if not.
-fn next_stride(commit: &Commit, next: &RecordLocation, chunk_size_max: u64) -> u32 {
-    let len = u64::from(next.len);
-    if next.codec != Codec::Raw || next.len == 0 || chunk_size_max != CHUNK_SIZE_MAX {
-        return 0;
-    }
-    if commit.length == 0 {
-        return if next.offset == 0 { next.len } else { 0 };
-    }
-    // The tail is where the promise says the next record lies exactly when
-    // nothing was deleted or placed otherwise since it was made.
-    let per_chunk = CHUNK_SIZE_MAX / len;
-    let expected = commit.length % per_chunk * len;
-    if commit.stride == next.len && u64::from(next.offset) == expected { next.len } else { 0 }
+/// Whether the stride's promise holds with one more record: 0 if not.
+fn next_stride(commit: &Commit, first_chunk: u32, next: &RecordLocation) -> u32 {
+    let promised = commit.length == 0 || commit.stride == next.len;
+    let kept = promised && next.is_strided(first_chunk, next.len, commit.length);
+    if kept { next.len } else { 0 }
 }

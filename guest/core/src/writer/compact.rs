@@ -80,8 +80,8 @@ impl<D: Directory> Writer<D> {
             compaction.moved_records += round.records;
             compaction.moved_bytes += round.bytes;
             last = Some(number);
-            usage = self.reader.chunk_usage()?;
-            self.remove_unused_chunks(&usage)?;
+            let emptied = std::mem::replace(&mut usage, self.reader.chunk_usage()?);
+            self.remove_emptied(&emptied, &usage)?;
         }
         self.trim(&usage)?;
         let after = self.reader.chunk_bytes(&usage)?;
@@ -104,7 +104,10 @@ impl<D: Directory> Writer<D> {
         }
         let staying = usage.keys().filter(|number| !holey.contains(number)).max();
         let mut number = last.or(staying.copied()).map_or(0, |number| number.saturating_add(1));
-        let in_use = |number: u32| usage.contains_key(&number) || holey.contains(&number);
+        // An emptied tail chunk is in use as well: a cut run appends there.
+        let tail = self.commit().tail.chunk;
+        let in_use =
+            |number: u32| usage.contains_key(&number) || holey.contains(&number) || number == tail;
         while in_use(number) && number < u32::MAX {
             number += 1;
         }
@@ -144,9 +147,10 @@ impl<D: Directory> Writer<D> {
         self.reader.directory.sync().map_err(Error::io(name))?;
         let done = !round.full;
         self.finish_table(table, |commit| {
-            // Until everything has moved, appends go on behind the old tail,
-            // past every chunk in use.
-            if done {
+            // A cut run must leave no chunk in use past the tail, or the next
+            // chunk that an append begins would be one of them. Until
+            // everything has moved, that may be the old tail.
+            if done || number > commit.tail.chunk {
                 commit.tail = Tail { chunk: number, offset: round.offset };
             }
         })?;
@@ -213,8 +217,19 @@ impl<D: Directory> Writer<D> {
         Ok(())
     }
 
-    /// Removes chunk files that no record lies in. The tail's stays, since
-    /// appends continue in it.
+    /// Removes the files of chunks that a round has emptied. The tail's stays,
+    /// since appends continue in it.
+    fn remove_emptied(&mut self, before: &ChunkUsage, after: &ChunkUsage) -> Result<()> {
+        let tail = self.commit().tail.chunk;
+        for &number in before.keys().filter(|number| !after.contains_key(number)) {
+            if number != tail {
+                self.remove_chunk(number)?;
+            }
+        }
+        self.remove_unused_chunks(after)
+    }
+
+    /// Removes chunk files that no record lies in, but for the tail's.
     fn remove_unused_chunks(&mut self, usage: &ChunkUsage) -> Result<()> {
         for number in self.reader.unused_chunks(usage) {
             if self.reader.chunk_size(number)?.is_some() {
@@ -227,6 +242,8 @@ impl<D: Directory> Writer<D> {
     fn remove_chunk(&mut self, number: u32) -> Result<()> {
         let name = FileName::Chunk(number);
         self.reader.chunks.remove(&number);
+        self.dirty_chunks.remove(&number);
+        self.new_chunks.remove(&number);
         self.reader.directory.remove(name).map_err(Error::io(name))
     }
 

@@ -49,6 +49,8 @@ pub struct Writer<D: Directory> {
     /// Written past the end of the store, not counted yet.
     staged: Option<Staged>,
     dirty_chunks: BTreeSet<u32>,
+    /// Chunk files begun since the last commit.
+    new_chunks: BTreeSet<u32>,
     names_changed: bool,
     /// What this handle has written is not yet synced.
     dirty: bool,
@@ -102,7 +104,10 @@ impl<D: Directory> Writer<D> {
         let recovery = reader.recover()?;
         let mut writer = Self::over(reader);
         match writer.reader.format() {
-            Format::Classic => writer.restore_sparse_sizes()?,
+            Format::Classic => {
+                writer.restore_sparse_sizes()?;
+                writer.mark_everything_dirty()?;
+            }
             Format::Extended => {
                 if recovery.unclean {
                     writer.mark_unsynced_dirty()?;
@@ -121,6 +126,7 @@ impl<D: Directory> Writer<D> {
             unsynced_bytes: 0,
             staged: None,
             dirty_chunks: BTreeSet::new(),
+            new_chunks: BTreeSet::new(),
             names_changed: false,
             dirty: false,
             poisoned: false,
@@ -206,6 +212,7 @@ impl<D: Directory> Writer<D> {
         self.unsynced = XxHash3_64::new();
         self.unsynced_bytes = 0;
         self.dirty_chunks.clear();
+        self.new_chunks.clear();
         self.names_changed = false;
         self.dirty = false;
     }
@@ -405,6 +412,19 @@ impl<D: Directory> Writer<D> {
             }
         }
         Ok(false)
+    }
+
+    /// A classic header does not say what was synced, and loaderx never syncs
+    /// its table, so the first sync covers everything.
+    fn mark_everything_dirty(&mut self) -> Result<()> {
+        for number in 0..=self.commit().tail.chunk {
+            if self.reader.chunk_size(number)?.is_some() {
+                self.dirty_chunks.insert(number);
+            }
+        }
+        self.names_changed = true;
+        self.dirty = true;
+        Ok(())
     }
 
     /// What the last writer committed and did not sync is this one's to sync.

@@ -2,9 +2,8 @@
 //! compact commit.
 
 use super::{Writer, durable};
-use crate::codec::Codec;
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_SIZE_MAX, Commit, Format, RecordLocation, classic, extended};
+use crate::format::{Commit, Format, RecordLocation, classic, extended};
 use crate::reader::{Identity, read_exact, to_usize};
 use crate::storage::{Directory, File, FileName};
 
@@ -50,12 +49,7 @@ struct Stride {
 impl Stride {
     fn see(&mut self, index: u64, location: &RecordLocation) {
         let first = *self.first.get_or_insert(*location);
-        let kept = location.codec == Codec::Raw
-            && location.len > 0
-            && strided(&first, index).is_some_and(|(chunk, offset)| {
-                location.len == first.len && location.chunk == chunk && location.offset == offset
-            });
-        self.broken |= !kept;
+        self.broken |= !location.is_strided(first.chunk, first.len, index);
     }
 
     fn value(&self) -> u32 {
@@ -64,14 +58,6 @@ impl Stride {
             _ => 0,
         }
     }
-}
-
-/// Where record `index` lies when `first`'s length is the stride.
-fn strided(first: &RecordLocation, index: u64) -> Option<(u32, u32)> {
-    let per_chunk = CHUNK_SIZE_MAX / u64::from(first.len).max(1);
-    let chunk = u32::try_from(index / per_chunk).ok()?.checked_add(first.chunk)?;
-    let offset = u32::try_from(index % per_chunk * u64::from(first.len)).ok()?;
-    Some((chunk, offset))
 }
 
 impl<D: Directory> Writer<D> {
