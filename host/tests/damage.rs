@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use zrecord_host::core::Error;
-use zrecord_host::{Codec, Format, Io, OpenOptions, Store, Verify};
+use zrecord_host::{Codec, Format, Io, Mode, OpenOptions, Store, Verify};
 
 mod support;
 use support::{FORMATS, append, core_error, fresh, gather, writable};
@@ -186,4 +186,28 @@ fn hostile_entries_are_refused() {
     }
     assert!(gather(&store, &[4]).is_ok());
     assert!(store.verify(&mut |_| {}).unwrap().len() >= 2);
+}
+
+/// Power was lost before the first sync: the slots say more than the table has.
+#[test]
+fn a_store_that_lost_every_unsynced_record_opens_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = OpenOptions::new().mode(Mode::Append).lock(false);
+    let store = options.open(&path).unwrap();
+    for number in 0..3 {
+        store.append(&[number; 16], &[0, 8], Some(Codec::Raw)).unwrap();
+    }
+    // A process that ends so does not close.
+    std::mem::forget(store);
+    let meta = std::fs::OpenOptions::new().write(true).open(path.join("meta.zr")).unwrap();
+    meta.set_len(12_288).unwrap();
+
+    let reader = OpenOptions::new().lock(false).open(&path).unwrap();
+    assert_eq!(reader.len().unwrap(), 0);
+    let writer = options.open(&path).unwrap();
+    writer.append(&[9; 8], &[0], Some(Codec::Raw)).unwrap();
+    let mut record = [0; 8];
+    writer.gather(&[0], &mut record, &[0]).unwrap();
+    assert_eq!(record, [9; 8]);
 }

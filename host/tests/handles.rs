@@ -274,3 +274,19 @@ fn a_schema_is_checked_before_anything_is_appended() {
         assert!(zrecord_host::RaggedDataset::open(&path).is_err());
     }
 }
+
+#[test]
+fn a_view_that_outlives_its_store_keeps_delete_and_compact_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let writer = OpenOptions::new().mode(Mode::Append).open(&path).unwrap();
+    writer.append(&[7; 64], &[0, 16, 32, 48], Some(Codec::Raw)).unwrap();
+    let reader = OpenOptions::new().open(&path).unwrap();
+    let view = reader.view(1, 3).unwrap();
+    reader.close().unwrap();
+    let busy = writer.delete(&[0]).unwrap_err();
+    assert!(matches!(busy.core(), Some(Error::Busy { .. })), "{busy}");
+    assert_eq!(&*view, &[7; 32]);
+    drop(view);
+    writer.delete(&[0]).unwrap();
+}

@@ -61,7 +61,12 @@ impl Sampler {
 
 impl Sampler {
     fn indices(&self, step: u64) -> PyResult<Vec<u64>> {
-        let mut batch = vec![0; self.batch_size];
+        let mut batch = Vec::new();
+        batch.try_reserve_exact(self.batch_size).map_err(|_| {
+            let reason = format!("batch_size: no memory for {} indices", self.batch_size);
+            errors::new("InvalidArgumentError", reason)
+        })?;
+        batch.resize(self.batch_size, 0);
         zrecord_host::sampler_simd::fill(&self.inner, step, &mut batch)
             .map_err(errors::core_error)?;
         Ok(batch)

@@ -198,7 +198,7 @@ def test_an_existing_store_keeps_its_format(path: Path) -> None:
     zr.Zrecord(path, format="classic").close()
     with zr.Zrecord(path) as store:
         assert store.format == "classic"
-    with pytest.raises(zr.UnsupportedError, match="format"):
+    with pytest.raises(zr.UnsupportedError, match="the store is classic, not extended"):
         zr.Zrecord(path, format="extended")
 
 
@@ -227,3 +227,65 @@ def test_a_bad_format_in_the_environment_says_so(
     monkeypatch.setenv("ZRECORD_FORMAT", "classic")
     with zr.Zrecord(path) as store:
         assert store.format == "classic"
+
+
+def test_stop_iteration_in_a_transform_does_not_end_the_loop() -> None:
+    def transform(_: object) -> object:
+        return next(iter(()))
+
+    for workers in (0, 2):
+        with zr.DataLoader(np.arange(20), workers, 4, transform=transform) as loader:
+            with pytest.raises(RuntimeError, match="StopIteration"):
+                next(loader)
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            list(zr.batches(np.arange(20), 4, num_workers=workers, transform=transform))
+
+
+def test_a_batch_that_no_memory_holds_is_an_error() -> None:
+    sampler = zr.Sampler(10, 2**60, 0)
+    with pytest.raises(zr.InvalidArgumentError, match="batch_size"):
+        sampler.next()
+
+
+def test_numbers_below_zero_name_their_argument(tmp_path: Path) -> None:
+    with zr.Zrecord(tmp_path / "store") as store:
+        with pytest.raises(zr.OutOfRangeError):
+            store.read(-1)
+        with pytest.raises(zr.InvalidArgumentError, match="target"):
+            store.train_dict(b"abc", [3], -1)
+    for call in (zr.Sampler(10, 2, 0).seek, zr.Sampler(10, 2, 0).at):
+        with pytest.raises(zr.InvalidArgumentError, match="step"):
+            call(-1)
+
+
+def test_streams_that_cannot_be_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="DenseDataset"):
+        zr.DataLoader({"image": str(tmp_path)}, batch_size=2)
+    with pytest.raises(TypeError, match="transform"):
+        zr.DataLoader(np.arange(10), batch_size=2, transform=5)  # type: ignore[arg-type]
+
+
+def test_streams_of_loaderx_are_taken() -> None:
+    class OnlyMany:
+        def __len__(self) -> int:
+            return 10
+
+        def __getitems__(self, indices: object) -> object:
+            return np.asarray(indices) * 2
+
+    with zr.DataLoader({1: OnlyMany()}, 1, 4, 2, 0, 42) as loader:
+        batch = next(loader)
+    assert list(batch) == [1]
+    assert batch[1].shape == (4,)
+
+
+def test_the_same_metadata_fit_again(tmp_path: Path) -> None:
+    rows = np.zeros((3, 2), np.float32)
+    given = {"shape": (1, 2), "scale": float("nan"), "of": {"a": (3,)}}
+    for _ in range(2):
+        zr.from_numpy(tmp_path / "store", rows, metadata=given)
+    with pytest.raises(zr.SchemaError, match="metadata"):
+        zr.from_numpy(tmp_path / "store", rows, metadata={"shape": (2, 1)})
+    dataset = zr.DenseDataset(tmp_path / "store")
+    dataset.metadata["of"]["a"].append(4)
+    assert dataset.metadata["of"] == {"a": [3]}

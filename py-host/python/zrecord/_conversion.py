@@ -136,7 +136,7 @@ class Conversion:
     def _check_metadata(self, metadata: dict[Any, Any]) -> None:
         with Zrecord(self.path, mode="r") as store:
             schema = store._native.schema()
-        if metadata and schema is not None and schema[4] != metadata:
+        if metadata and schema is not None and not _same(schema[4], metadata):
             raise SchemaError(
                 f"{self.path}: the store's metadata are {schema[4]!r}; they are kept in its "
                 "schema, which never changes once it is written"
@@ -257,3 +257,12 @@ def _exchange(one: Path, other: Path) -> bool:
     here = ctypes.c_int(-100)  # AT_FDCWD; the paths are absolute
     result: int = renameat2(here, os.fsencode(one), here, os.fsencode(other), EXCHANGE)
     return result == 0
+
+
+def _same(kept: Any, given: Any) -> bool:
+    """Whether ``given`` is what comes back as ``kept``: tuples come back as lists."""
+    if isinstance(kept, dict) and isinstance(given, dict):
+        return kept.keys() == given.keys() and all(_same(kept[key], given[key]) for key in kept)
+    if isinstance(kept, list) and isinstance(given, list | tuple):
+        return len(kept) == len(given) and all(map(_same, kept, given))
+    return bool(kept == given or (kept != kept and given != given))

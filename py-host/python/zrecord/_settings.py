@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from typing import Final
+from typing import Any, Final
 
 from .errors import InvalidArgumentError, UnknownCodecError
 
@@ -36,3 +37,10 @@ def check_choice(argument: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise InvalidArgumentError(f"{argument} is {value!r}, not one of {list(choices)}")
     return value
+
+
+def unsigned(**values: Any) -> None:
+    """Refuses arguments that are no integers of 64 bits without a sign."""
+    for name, value in values.items():
+        if not 0 <= operator.index(value) < 2**64:
+            raise InvalidArgumentError(f"{name} is {value}, not from 0 to 2**64 - 1")

@@ -24,7 +24,7 @@ class Streams:
 
     def __init__(self, streams: Any, ragged: Ragged, pad_value: Any, max_len: int | None) -> None:
         self.is_bare = not isinstance(streams, Mapping)
-        self.named: dict[str, Any] = {"": streams} if self.is_bare else dict(streams)
+        self.named: dict[Any, Any] = {"": streams} if self.is_bare else dict(streams)
         if not self.named:
             raise InvalidArgumentError("there are no streams to load from")
         if not isinstance(ragged, str) and not ragged.keys() <= self.named.keys():
@@ -38,10 +38,11 @@ class Streams:
             if source is None:
                 source = _python_source(name, stream)
                 self.python.append((place, stream))
-            self.sources.append((name, source))
+            # Batches keep the names as they are; a state has text.
+            self.sources.append((str(name), source))
 
 
-def _form(ragged: Ragged, name: str) -> str:
+def _form(ragged: Ragged, name: Any) -> str:
     form = ragged if isinstance(ragged, str) else ragged.get(name, "list")
     return check_choice("ragged", form, RAGGED_FORMS)
 
@@ -58,9 +59,12 @@ def _native_source(
     return None
 
 
-def _python_source(name: str, stream: Any) -> _native.Source:
-    if not (hasattr(stream, "__len__") and hasattr(stream, "__getitem__")):
-        what = f"the stream {name!r}" if name else "the stream"
+def _python_source(name: Any, stream: Any) -> _native.Source:
+    what = "the stream" if name == "" else f"the stream {name!r}"
+    if isinstance(stream, str | bytes):
+        raise TypeError(f"{what} is {stream!r}; open it first, as with DenseDataset(path)")
+    has_items = hasattr(stream, "__getitem__") or hasattr(stream, "__getitems__")
+    if not (hasattr(stream, "__len__") and has_items):
         raise TypeError(f"{what} is a {type(stream).__name__}, which has no length or no items")
     return _native.Source.python(stream, describe(stream))
 
@@ -87,6 +91,8 @@ class Assembler:
                 raise InvalidArgumentError("with_indices needs named streams: a dict")
             if with_indices in streams.named:
                 raise InvalidArgumentError(f"with_indices={with_indices!r} is a stream's name")
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform is a {type(transform).__name__}, which cannot be called")
         if seeded is not None and transform is None:
             raise InvalidArgumentError("seeded_transform needs a transform")
         self._names = list(streams.named)
@@ -101,6 +107,13 @@ class Assembler:
 
     def __call__(self, step: int, indices: npt.NDArray[np.int64] | None, parts: list[Any]) -> Any:
         """Called once per batch, in a worker if Python code of the user's runs in it."""
+        try:
+            return self._assemble(step, indices, parts)
+        except StopIteration as error:
+            # It would end the loop over the loader as if all had been well.
+            raise RuntimeError("a transform or a stream raised StopIteration") from error
+
+    def _assemble(self, step: int, indices: npt.NDArray[np.int64] | None, parts: list[Any]) -> Any:
         for place, stream in self._python:
             parts[place] = gather(stream, indices)
         batch: Any = parts[0] if self._is_bare else dict(zip(self._names, parts, strict=True))

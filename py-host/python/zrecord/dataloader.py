@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._settings import unsigned
 from ._streams import Assembler, Ragged, Streams, Transform
 from .errors import InvalidArgumentError
-from .sampler import Mode, as_mode, unsigned
+from .sampler import Mode, as_mode
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import os
 from collections.abc import Iterator, Sequence
@@ -91,7 +92,7 @@ class _Dataset:
     @property
     def metadata(self) -> dict[Any, Any]:
         """The user's own map, as it was given to the converter; a copy."""
-        return dict(self._metadata)
+        return copy.deepcopy(self._metadata)
 
     @property
     def format(self) -> str:
@@ -130,8 +131,9 @@ class _Dataset:
         return _reopen, (type(self), self.path.absolute(), *self._options)
 
     def _summary(self) -> dict[str, str]:
-        shape = ", ".join(map(str, self._item_shape))
-        rows = f"({shape})" if self._kind == "dense" else f"(rows, {shape})".replace(", )", ")")
+        sizes = self._item_shape if self._kind == "dense" else ("rows", *self._item_shape)
+        comma = "," if len(sizes) == 1 else ""
+        rows = f"({', '.join(map(str, sizes))}{comma})"
         summary = {
             "records": "closed" if self.closed else f"{len(self):,}",
             "record": f"{rows} {self._dtype}",
@@ -212,6 +214,10 @@ class DenseDataset(_Dataset):
         if out is None:
             return self._fetch(indices)
         destination = as_destination(out, "out")
+        if np.may_share_memory(indices, out) or (
+            isinstance(idx, np.ndarray) and np.may_share_memory(idx, out)
+        ):
+            raise InvalidArgumentError("out overlaps the indices")
         expected = (len(indices), *self._item_shape)
         if out.dtype != self._dtype:
             raise InvalidArgumentError(f"out has dtype {out.dtype}, not {self._dtype}")
@@ -225,11 +231,12 @@ class DenseDataset(_Dataset):
     def view(self, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
         """Returns records ``start..stop`` in place: read-only, nothing is copied.
 
-        Only of stores whose records lie raw, in order, one behind the other.
+        Only of extended stores whose records lie raw, in order, one behind the
+        other, in one chunk; not of classic ones, which do not promise that.
         The array keeps the mapping alive, also after :meth:`close`, and makes
-        delete and compact "busy" while it lives. Checksums are not verified,
-        and a file that is cut under it is outside the store's promise: touching
-        it may then kill the process.
+        delete and compact "busy" while it lives. Checksums are verified once,
+        when it is made, as ``verify`` says. A file that is cut under it is
+        outside the store's promise: touching it may then kill the process.
 
         Raises:
             UnsupportedError: the records do not lie like that.

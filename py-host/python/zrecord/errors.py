@@ -8,6 +8,7 @@ its own kinds it is the one that loaderx uses.
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 __all__ = [
@@ -106,7 +107,7 @@ class BusyError(ZrecordError):
     code = -13
 
 
-class UnsupportedError(ZrecordError):
+class UnsupportedError(ZrecordError, ValueError):
     """The store, or the request, needs what this format or build does not have."""
 
     code = -14
@@ -162,4 +163,6 @@ def _os_error(kind: str, number: int | None, text: str) -> ZrecordError:
         "StoreNotFoundError": StoreNotFoundError,
         "StoreExistsError": StoreExistsError,
     }[kind]
+    if number is None and cls is StoreExistsError:
+        number = errno.EEXIST
     return cls(text) if number is None else cls(number, text)

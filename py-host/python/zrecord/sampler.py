@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import operator
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._settings import unsigned
 from .errors import InvalidArgumentError
 
 __all__ = ["Mode", "Sampler"]
@@ -34,13 +34,6 @@ def as_mode(mode: int | str) -> Mode:
     except (KeyError, ValueError):
         names = ", ".join(f"{m.value} or {m.name.lower()!r}" for m in Mode)
         raise InvalidArgumentError(f"mode is {mode!r}; it is {names}") from None
-
-
-def unsigned(**values: Any) -> None:
-    """Refuses arguments that are no integers of 64 bits without a sign."""
-    for name, value in values.items():
-        if not 0 <= operator.index(value) < 2**64:
-            raise InvalidArgumentError(f"{name} is {value}, not from 0 to 2**64 - 1")
 
 
 SamplerMode: TypeAlias = Mode
@@ -125,10 +118,12 @@ class Sampler:
 
     def at(self, step: int) -> npt.NDArray[np.uint64]:
         """Returns the indices of ``step``, ``(batch_size,)`` uint64; the position stays."""
+        unsigned(step=step)
         return self._native.at(step)
 
     def seek(self, step: int) -> None:
         """Goes to ``step``, counted from 0, in constant time."""
+        unsigned(step=step)
         self._native.seek(step)
 
     def __iter__(self) -> Iterator[npt.NDArray[np.uint64]]:

@@ -21,8 +21,9 @@ from ._settings import (
     check_choice,
     check_codec,
     default_format,
+    unsigned,
 )
-from .errors import InvalidArgumentError, UnknownCodecError, ZrecordError
+from .errors import InvalidArgumentError, OutOfRangeError, UnknownCodecError, ZrecordError
 
 __all__ = ["CODECS", "MAX_RECORD_LEN", "Zrecord", "ZrecordError"]
 
@@ -181,7 +182,13 @@ class Zrecord:
         return self._native.lengths(vector(idxs))
 
     def read(self, index: int) -> bytes:
-        """Returns one record."""
+        """Returns one record.
+
+        Raises:
+            OutOfRangeError: there is none at ``index``, which counts from 0.
+        """
+        if index < 0:
+            raise OutOfRangeError(f"index {index} is out of range: it counts from 0")
         return self._native.read(index)
 
     def delete(self, idxs: npt.ArrayLike) -> None:
@@ -235,6 +242,7 @@ class Zrecord:
             TrainingError: too few or too small samples.
             UnsupportedError: a classic store whose records use its dictionary.
         """
+        unsigned(target=target)
         return self._native.train_dictionary(
             as_bytes(samples, "samples"), as_offsets(sizes), int(target)
         )
