@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use zrecord_host::core::Error;
-use zrecord_host::{Codec, Format, OpenOptions, Store};
+use zrecord_host::{Codec, Format, Mode, OpenOptions, Store};
 
 mod support;
 use support::{FORMATS, all, append, core_error, fresh, gather, sequential, writable};
@@ -212,4 +212,29 @@ fn raw_records_of_one_length_are_found_without_the_table() {
     assert_eq!(kept[0], [99; 33]);
     store.close().unwrap();
     assert_eq!(all(&options.open(&path).unwrap()), kept);
+}
+
+/// Takes some 7 GB of memory and as much disk, so only `--all` runs it.
+#[test]
+fn a_record_of_more_than_two_gib_comes_back() {
+    if std::env::var_os("ZRECORD_SLOW").is_none() {
+        eprintln!("not run: needs ZRECORD_SLOW=1");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let len = (1_usize << 31) + 12_345;
+    let mut record: Vec<u8> = (0..=250_u8).cycle().take(len).collect();
+    record[len - 1] = 255;
+    for codec in [Codec::Raw, Codec::Zstd] {
+        let store = OpenOptions::new().mode(Mode::Append).open(&path).unwrap();
+        let index = store.append(&record, &[0], Some(codec)).unwrap();
+        store.close().unwrap();
+        let store = OpenOptions::new().open(&path).unwrap();
+        assert_eq!(store.lengths(&[index]).unwrap(), [u32::try_from(len).unwrap()]);
+        let mut found = vec![0; len];
+        store.gather(&[index], &mut found, &[0]).unwrap();
+        assert!(found == record, "{codec}");
+    }
+    assert_eq!(Store::open(&path).unwrap().verify(&mut |_| {}).unwrap(), []);
 }
