@@ -65,7 +65,8 @@ def from_numpy(
         schema: ``dtype`` and ``item_shape`` to read the rows as, of the same
             size as they have; other keys are kept as metadata.
         if_exists: ``"append"`` to an existing store, ``"error"``, or
-            ``"replace"`` it once the new one is whole.
+            ``"replace"`` it once the new one is whole. Killed half way, that
+            leaves a hidden ``.NAME.*.new`` beside the store, to be removed by hand.
         format, level, min_saving: as :class:`~zrecord.zrecord.Zrecord`.
         progress: called with ``(records so far, all)`` after each block.
         commit_every: commit whenever that many records were added.
