@@ -8,3 +8,7 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct ReadmeExamples;
+
+pub mod kill;
+pub mod worker;
+pub mod workload;
