@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use zrecord_host::{Format, Mode, OpenOptions, Store, convert};
 
 use crate::worker::{CHUNK_SIZE_MAX, Worker, beside};
-use crate::workload::{Operation, Random, Workload, other, record};
+use crate::workload::{Operation, Random, Workload, numbers, other};
 
 /// A new store is begun after so many rounds, so that creation is killed too.
 const ROUNDS_PER_STORE: u64 = 12;
@@ -64,6 +64,7 @@ struct Expected {
 /// A store that is worked on and killed again and again.
 struct Run {
     program: String,
+    job: String,
     format: Format,
     random: Random,
     folder: PathBuf,
@@ -73,14 +74,22 @@ struct Run {
     tally: Tally,
 }
 
-/// Kills `rounds` workers over stores of `format` in `folder`.
+/// Kills `rounds` workers at their `job` over stores of `format` in `folder`.
 ///
 /// # Errors
 ///
 /// The first promise that is broken, with the round.
-pub fn run(program: &str, folder: &Path, format: Format, rounds: u64, seed: u64) -> Result<Tally> {
+pub fn run(
+    worker: [&str; 2],
+    folder: &Path,
+    format: Format,
+    rounds: u64,
+    seed: u64,
+) -> Result<Tally> {
+    let [program, job] = worker.map(str::to_owned);
     let mut run = Run {
-        program: program.into(),
+        program,
+        job,
         format,
         random: Random::new(seed),
         folder: folder.into(),
@@ -104,7 +113,7 @@ impl Run {
         let length = self.model.as_ref().map_or(0, |model| model.len() as u64);
         let (seed, next_number) = (self.random.draw(), (round + 1) << 32);
         let arguments = [
-            "storm".into(),
+            self.job.clone(),
             self.path.display().to_string(),
             self.format.name().into(),
             seed.to_string(),
@@ -213,25 +222,8 @@ impl Run {
         Ok(Some(found))
     }
 
-    /// The numbers of the records, each of which must be what was written.
     fn numbers(&mut self, store: &Store) -> Result<Vec<u64>> {
-        let indices: Vec<u64> = (0..store.len()?).collect();
-        let mut numbers = Vec::with_capacity(indices.len());
-        let (mut offsets, mut end) = (Vec::new(), 0);
-        for len in store.lengths(&indices)? {
-            offsets.push(end);
-            end += u64::from(len);
-        }
-        let mut bytes = vec![0; usize::try_from(end)?];
-        store.gather(&indices, &mut bytes, &offsets)?;
-        offsets.push(end);
-        for bounds in offsets.windows(2) {
-            let found = &bytes[usize::try_from(bounds[0])?..usize::try_from(bounds[1])?];
-            let (number, _) = found.split_first_chunk().context("a record without its number")?;
-            let number = u64::from_le_bytes(*number);
-            ensure!(found == record(number), "record {} is not what was written", numbers.len());
-            numbers.push(number);
-        }
+        let numbers = numbers(store)?;
         self.tally.records += numbers.len() as u64;
         Ok(numbers)
     }

@@ -9,6 +9,8 @@
 #[doc = include_str!("../../README.md")]
 pub struct ReadmeExamples;
 
+#[cfg(unix)]
+pub mod alone;
 pub mod kill;
 pub mod worker;
 pub mod workload;

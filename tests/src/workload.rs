@@ -2,7 +2,8 @@
 //! a pure function of a seed and of how long the store is, so whoever counts
 //! what was acknowledged knows what must be there.
 
-use zrecord_host::{Codec, Format};
+use anyhow::{Context, Result, ensure};
+use zrecord_host::{Codec, Format, Store};
 
 /// Above this many records a workload deletes more than it appends.
 const LENGTH_GOAL: u64 = 150;
@@ -40,8 +41,8 @@ pub fn record(number: u64) -> Vec<u8> {
     let is_smooth = random.below(2) == 0;
     let mut bytes = number.to_le_bytes().to_vec();
     while (bytes.len() as u64) < len {
-        let word = if is_smooth { number } else { random.draw() << 16 | random.draw() };
-        bytes.extend_from_slice(&word.to_le_bytes()[..5]);
+        let word = if is_smooth { number } else { random.draw() };
+        bytes.extend_from_slice(&word.to_le_bytes()[..6]);
     }
     bytes
 }
@@ -54,6 +55,32 @@ pub fn pack(numbers: &[u64]) -> (Vec<u8>, Vec<u64>) {
         src.extend_from_slice(&record(number));
     }
     (src, offsets)
+}
+
+/// The numbers of all records of a store.
+///
+/// # Errors
+///
+/// When one cannot be read, or is not what was written by its number.
+pub fn numbers(store: &Store) -> Result<Vec<u64>> {
+    let indices: Vec<u64> = (0..store.len()?).collect();
+    let (mut bounds, mut end) = (Vec::new(), 0);
+    for len in store.lengths(&indices)? {
+        bounds.push(end);
+        end += u64::from(len);
+    }
+    let mut bytes = vec![0; usize::try_from(end)?];
+    store.gather(&indices, &mut bytes, &bounds)?;
+    bounds.push(end);
+    let mut numbers = Vec::with_capacity(indices.len());
+    for (index, pair) in bounds.windows(2).enumerate() {
+        let found = &bytes[usize::try_from(pair[0])?..usize::try_from(pair[1])?];
+        let (number, _) = found.split_first_chunk().context("a record without its number")?;
+        let number = u64::from_le_bytes(*number);
+        ensure!(found == record(number), "record {index} is not what was written");
+        numbers.push(number);
+    }
+    Ok(numbers)
 }
 
 /// One change of a store.

@@ -15,8 +15,9 @@ use zrecord_host::Format;
 use zrecord_tests::kill::{self, Tally};
 
 /// How many workers are killed over stores of each format, unless told.
-const KILLS: u64 = 200;
+const KILLS: u64 = 150;
 const SEED: u64 = 1;
+const WORKER: &str = env!("CARGO_BIN_EXE_zrecord-worker");
 
 fn number(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |value| value.parse().unwrap())
@@ -36,7 +37,7 @@ fn what_a_killed_process_has_acknowledged_is_there() {
         (number("ZRECORD_KILLS", KILLS * 2).div_ceil(2), number("ZRECORD_SEED", SEED));
     let kill = |format| {
         let folder = folder();
-        kill::run(env!("CARGO_BIN_EXE_zrecord-worker"), folder.path(), format, rounds, seed)
+        kill::run([WORKER, "storm"], folder.path(), format, rounds, seed)
     };
     let began = Instant::now();
     let (classic, extended) = thread::scope(|scope| {
@@ -50,4 +51,15 @@ fn what_a_killed_process_has_acknowledged_is_there() {
         assert_eq!(tally.kills, rounds);
     }
     println!("{:.1} s", began.elapsed().as_secs_f64());
+}
+
+/// The same check, of a worker that acknowledges what it has not done yet.
+#[test]
+fn a_process_that_boasts_is_found_out() {
+    for format in [Format::Classic, Format::Extended] {
+        let folder = folder();
+        let outcome = kill::run([WORKER, "boast"], folder.path(), format, KILLS, SEED);
+        let error = format!("{:#}", outcome.expect_err("nobody noticed"));
+        assert!(error.contains("left") || error.contains("not there"), "{error}");
+    }
 }

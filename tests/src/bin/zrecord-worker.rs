@@ -1,7 +1,8 @@
 //! A process that works on a store until it is killed.
 //!
 //! `storm` does what a [`Workload`] says and acknowledges each operation by a
-//! line on its standard output; `obey` reads commands from its standard input
+//! line on its standard output, `boast` acknowledges each before it is done,
+//! which its checker must notice; `obey` reads commands from its standard input
 //! and answers each with a line.
 
 use std::io::{self, BufRead, Write};
@@ -17,11 +18,12 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let mut next = || arguments.next().context("an argument is missing");
     match &*next()? {
-        "storm" => {
+        job @ ("storm" | "boast") => {
+            let boasts = job == "boast";
             let path = PathBuf::from(next()?);
             let format = format_named(&next()?)?;
             let mut number = || -> Result<u64> { Ok(next()?.parse()?) };
-            storm(&path, format, Workload::new(number()?, number()?, number()?))
+            storm(&path, format, Workload::new(number()?, number()?, number()?), boasts)
         }
         "obey" => obey(Path::new(&next()?)),
         job => bail!("there is no job {job}"),
@@ -42,7 +44,7 @@ fn say(line: &str) -> Result<()> {
 }
 
 /// Changes the store until somebody kills this process.
-fn storm(path: &Path, format: Format, workload: Workload) -> Result<()> {
+fn storm(path: &Path, format: Format, workload: Workload, boasts: bool) -> Result<()> {
     let options =
         OpenOptions::new().format(format).level(1).threads(2).chunk_size_max(CHUNK_SIZE_MAX);
     say("ready")?;
@@ -50,6 +52,9 @@ fn storm(path: &Path, format: Format, workload: Workload) -> Result<()> {
     store.lock_writer()?;
     say("open")?;
     for operation in workload {
+        if boasts {
+            say("done")?;
+        }
         let answer = match &operation {
             Operation::Append { numbers, codec } => append(&store, numbers, *codec)?,
             Operation::Stage { numbers } => stage(&store, numbers)?,
@@ -70,7 +75,9 @@ fn storm(path: &Path, format: Format, workload: Workload) -> Result<()> {
                 "done"
             }
         };
-        say(answer)?;
+        if !boasts {
+            say(answer)?;
+        }
     }
     Ok(())
 }
