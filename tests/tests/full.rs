@@ -53,7 +53,10 @@ impl Pressure {
     /// How much room is tried, from none on.
     fn rooms(&self) -> Vec<u64> {
         match self {
-            Self::Disk { .. } => (0..DISK_SIZE / 4_096).map(|pages| pages * 4_096).collect(),
+            // Page by page at first, then faster.
+            Self::Disk { .. } => (0..60)
+                .map(|step: u64| (step + step.saturating_sub(16).pow(2) / 4) * 4_096)
+                .collect(),
             Self::Limit => {
                 let mut rooms = vec![0, 1, 15, 16, 100, 4_095, 4_096, 4_191, 4_192, 8_287, 8_288];
                 rooms.extend((0..20).map(|step| 12_288 + step * step * 600));
