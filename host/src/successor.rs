@@ -157,13 +157,14 @@ impl Drop for Successor {
 /// The store in the place, which nobody else may have open while it goes.
 #[derive(Debug)]
 struct Incumbent {
-    _writer: WriterLock,
+    /// An empty directory has none, and stays empty.
+    _writer: Option<WriterLock>,
     presence: Option<Presence>,
 }
 
 impl Incumbent {
     /// Locks what is in the place against everybody; `None` when there is
-    /// nothing, or an empty directory that may be replaced.
+    /// nothing.
     fn take(place: &Path, replaces: bool) -> Result<Option<Self>> {
         let store = Error::store;
         match place.symlink_metadata() {
@@ -180,7 +181,10 @@ impl Incumbent {
             );
             return Err(store(place)(CoreError::NotAStore { reason }));
         }
-        let writer = WriterLock::take(place).map_err(store(place))?;
+        let writer = match names.is_empty() {
+            true => None,
+            false => Some(WriterLock::take(place).map_err(store(place))?),
+        };
         let presence = Presence::take(place).map_err(store(place))?;
         if let Some(presence) = &presence {
             presence.exclude_for_good().map_err(store(place))?;
