@@ -87,6 +87,26 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Creates a directory and its parents, durably.
+pub(crate) fn create_directories(path: &Path) -> io::Result<()> {
+    let mut missing: Vec<PathBuf> = Vec::new();
+    let mut ancestor = Some(path);
+    while let Some(directory) = ancestor.filter(|directory| !directory.exists()) {
+        missing.push(directory.into());
+        ancestor = directory.parent();
+    }
+    fs::create_dir_all(path)?;
+    for directory in missing {
+        match directory.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => {
+                sync_directory(parent)?;
+            }
+            _ => sync_directory(Path::new("."))?,
+        }
+    }
+    Ok(())
+}
+
 /// A file of the file system, read and written by position.
 #[derive(Debug)]
 pub struct FsFile {

@@ -6,7 +6,7 @@
 //! have it alone, so that no batch is half old and half new.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -20,7 +20,7 @@ use zrecord_core::{Error, Result};
 
 use crate::chunks::Chunks;
 use crate::dictionaries::Dictionaries;
-use crate::directory::FsDirectory;
+use crate::directory::{FsDirectory, create_directories};
 use crate::lock::{self, Presence};
 use crate::options::{Mode, OpenOptions};
 use crate::pool;
@@ -255,6 +255,13 @@ impl Handle {
         Ok(())
     }
 
+    /// Whether there is a newer commit, which readers then see.
+    pub(crate) fn has_moved(&self) -> bool {
+        let Ok(mut reading) = self.share() else { return false };
+        let before = reading.snapshot.commit;
+        self.follow(&mut reading).is_ok() && reading.snapshot.commit != before
+    }
+
     fn is_newer(&self, commit: &Commit) -> bool {
         let current = self.snapshot.load().commit;
         match self.format() {
@@ -368,24 +375,4 @@ impl Files {
 fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { file: FileName::Meta | FileName::Lock, source }
         if source.kind() == ErrorKind::NotFound)
-}
-
-/// Creates a directory and its parents, durably.
-fn create_directories(path: &Path) -> std::io::Result<()> {
-    let mut missing: Vec<PathBuf> = Vec::new();
-    let mut ancestor = Some(path);
-    while let Some(directory) = ancestor.filter(|directory| !directory.exists()) {
-        missing.push(directory.into());
-        ancestor = directory.parent();
-    }
-    std::fs::create_dir_all(path)?;
-    for directory in missing {
-        match directory.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => {
-                crate::directory::sync_directory(parent)?;
-            }
-            _ => crate::directory::sync_directory(Path::new("."))?,
-        }
-    }
-    Ok(())
 }

@@ -29,6 +29,7 @@
 //! | `table`, `chunks`, `mapping` | bytes of files, mapped or read by position |
 //! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
+//! | `successor` | a store that grows beside the place it will take |
 #![deny(unsafe_code)]
 
 mod append;
@@ -53,6 +54,7 @@ pub mod prefetch;
 pub mod sampler_simd;
 pub mod store;
 mod strided;
+pub mod successor;
 mod table;
 mod verified;
 mod verify;
@@ -71,6 +73,7 @@ pub use loader::{
 pub use options::{Io, Mode, OpenOptions, Verify};
 pub use prefetch::{PrefetchError, PrefetchOptions, Prefetcher};
 pub use store::Store;
+pub use successor::Successor;
 pub use view::View;
 
 pub use zrecord_core as core;

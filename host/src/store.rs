@@ -88,10 +88,16 @@ impl Store {
     /// Runs a reading operation of the handle.
     pub(crate) fn read<T>(
         &self,
-        operation: impl FnOnce(&Handle) -> zrecord_core::Result<T>,
+        mut operation: impl FnMut(&Handle) -> zrecord_core::Result<T>,
     ) -> Result<T> {
         let handle = self.handle()?;
-        operation(&handle).map_err(Error::store(&self.path))
+        let result = match operation(&handle) {
+            // A writer in another process that recovers the store cuts what a
+            // reader opened meanwhile still counts.
+            Err(error) if error.is_corruption() && handle.has_moved() => operation(&handle),
+            result => result,
+        };
+        result.map_err(Error::store(&self.path))
     }
 
     /// Runs a changing operation of the handle.

@@ -8,3 +8,9 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct ReadmeExamples;
+
+#[cfg(unix)]
+pub mod alone;
+pub mod kill;
+pub mod worker;
+pub mod workload;

@@ -13,6 +13,17 @@ pub(super) fn open_presence(directory: &Path) -> io::Result<File> {
     File::open(directory)
 }
 
+/// Whether the directory that was opened is still the one with that name.
+pub(super) fn is_at(file: &File, directory: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let (ours, there) = match directory.metadata() {
+        Ok(there) => (file.metadata()?, there),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    Ok((ours.dev(), ours.ino()) == (there.dev(), there.ino()))
+}
+
 pub(super) fn try_shared(file: &File, _: Which) -> io::Result<Attempt> {
     attempt(file.try_lock_shared())
 }

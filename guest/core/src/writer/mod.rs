@@ -76,21 +76,33 @@ impl<D: Directory> Writer<D> {
         let meta = directory.create(FileName::MetaNew).map_err(Error::io(FileName::MetaNew))?;
         let reader = Reader::created(directory, meta, identity, commit);
         let mut writer = Self::over(reader);
-        if identity.format() == Format::Classic {
-            // loaderx expects the first chunk beside the header.
-            writer.create_chunk(0)?;
-            writer.reader.chunk(0)?.file.sync().map_err(Error::io(FileName::Chunk(0)))?;
+        if let Err(error) = writer.write_new_store(identity, commit) {
+            writer.abandon_table();
+            if writer.reader.chunks.remove(&0).is_some() {
+                let _ = writer.reader.directory.remove(FileName::Chunk(0));
+            }
+            return Err(error);
         }
-        let header = table::header(&identity, &commit, None);
-        writer.write_meta(FileName::MetaNew, &header, 0)?;
-        if identity.format() == Format::Classic {
-            let size = classic::META_SIZE;
-            writer.reader.meta.set_size(size).map_err(Error::io(FileName::MetaNew))?;
-        }
-        writer.rename_meta(&writer.reader.meta)?;
         writer.reader.directory.sync().map_err(Error::io(FileName::Meta))?;
         writer.forget_unsynced();
         Ok(writer)
+    }
+
+    /// The files of a new store, up to the rename by which it exists.
+    fn write_new_store(&mut self, identity: Identity, commit: Commit) -> Result<()> {
+        let is_classic = identity.format() == Format::Classic;
+        if is_classic {
+            // loaderx expects the first chunk beside the header.
+            self.create_chunk(0)?;
+            self.reader.chunk(0)?.file.sync().map_err(Error::io(FileName::Chunk(0)))?;
+        }
+        let header = table::header(&identity, &commit, None);
+        self.write_meta(FileName::MetaNew, &header, 0)?;
+        if is_classic {
+            let size = classic::META_SIZE;
+            self.reader.meta.set_size(size).map_err(Error::io(FileName::MetaNew))?;
+        }
+        self.rename_meta(&self.reader.meta)
     }
 
     /// Takes over an existing store: reads its newest commit again, recovers,
@@ -171,15 +183,15 @@ impl<D: Directory> Writer<D> {
         result
     }
 
-    /// Takes staged records back and syncs, if there is anything to sync. A
-    /// poisoned writer has nothing more to say.
+    /// Takes staged records back and syncs, if there is anything to sync.
     ///
     /// # Errors
     ///
-    /// As [`sync`](Self::sync).
+    /// As [`sync`](Self::sync); [`Error::Poisoned`] when an earlier one failed,
+    /// which nobody may have been told: a writer also syncs by itself.
     pub fn close(&mut self) -> Result<()> {
         self.discard_staged();
-        if self.poisoned { Ok(()) } else { self.sync() }
+        self.sync()
     }
 
     fn sync_files(&mut self) -> Result<()> {
@@ -311,9 +323,15 @@ impl<D: Directory> Writer<D> {
     /// Writes a small file beside its name and renames it into place, durably.
     fn replace_file(&mut self, new: FileName, name: FileName, bytes: &[u8]) -> Result<()> {
         let file = self.reader.directory.create(new).map_err(Error::io(new))?;
-        file.write(bytes, 0).map_err(Error::io(new))?;
-        file.sync().map_err(Error::io(new))?;
-        self.reader.directory.rename(new, name).map_err(Error::io(name))?;
+        let written = file.write(bytes, 0).and_then(|()| file.sync());
+        let renamed = written
+            .map_err(Error::io(new))
+            .and_then(|()| self.reader.directory.rename(new, name).map_err(Error::io(name)));
+        if renamed.is_err() {
+            // Left behind, it means nothing, and the next one replaces it.
+            let _ = self.reader.directory.remove(new);
+        }
+        renamed?;
         self.reader.directory.sync().map_err(Error::io(name))
     }
 
@@ -343,8 +361,11 @@ impl<D: Directory> Writer<D> {
         }
         self.reader.chunks.remove(&number);
         let file = self.reader.directory.create(name).map_err(Error::io(name))?;
-        if self.format() == Format::Classic {
-            file.set_size(classic::CHUNK_FILE_SIZE).map_err(Error::io(name))?;
+        if self.format() == Format::Classic
+            && let Err(error) = file.set_size(classic::CHUNK_FILE_SIZE)
+        {
+            let _ = self.reader.directory.remove(name);
+            return Err(Error::io(name)(error));
         }
         self.reader.insert_chunk(number, file);
         self.names_changed = true;
