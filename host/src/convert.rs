@@ -114,7 +114,7 @@ fn survey(handle: &Handle, format: Format) -> CoreResult<Survey> {
         }
         stored_bytes += u64::from(location.stored_len);
     }
-    table.check_size()?;
+    table.check_file()?;
     let dictionaries = match format {
         Format::Extended => (0..reading.snapshot.commit.dictionaries)
             .filter_map(|number| u8::try_from(number).ok())
@@ -203,7 +203,7 @@ impl Block {
             bytes.extend_from_slice(&stored);
             locations.push(location);
         }
-        table.check_size()?;
+        table.check_file()?;
         Ok(Self { first, locations, starts, bytes })
     }
 

@@ -2,6 +2,7 @@
 //! part of the destination, on as many threads as pay.
 
 use std::cell::RefCell;
+use std::io;
 use std::mem;
 use std::ops::Range;
 
@@ -137,6 +138,7 @@ impl Copying<'_> {
             }
             (_, Some(touched)) => {
                 let stored = stored(touched, job, &mut scratch.stored)?;
+                // Both look at one copy, which nobody else can change.
                 if check {
                     location.check(*index, stored)?;
                 }
@@ -146,7 +148,7 @@ impl Copying<'_> {
             }
             (_, None) => return Err(location.corrupt(*index, "it has no stored bytes")),
         }
-        if check {
+        if check && self.verify == Verify::First {
             self.verified.insert(*index);
         }
         Ok(())
@@ -161,18 +163,17 @@ fn copy(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
     if mapped { Ok(()) } else { read(touched, job, dst) }
 }
 
-/// The stored bytes of a record, where they are mapped or in `buffer`.
-fn stored<'a>(touched: &'a Touched, job: &Job, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    let offset = to_usize(u64::from(job.location.offset));
+/// The stored bytes of a record, copied into `buffer`.
+fn stored<'a>(touched: &Touched, job: &Job, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     let len = to_usize(u64::from(job.location.stored_len));
-    let mapped = touched.mapping.as_ref().and_then(|mapping| mapping.bytes(offset, len));
-    if let Some(bytes) = mapped {
-        return Ok(bytes);
-    }
     if buffer.len() < len {
+        let file = job.location.file();
+        buffer
+            .try_reserve(len - buffer.len())
+            .map_err(|_| Error::Io { file, source: io::Error::from(io::ErrorKind::OutOfMemory) })?;
         buffer.resize(len, 0);
     }
-    read(touched, job, &mut buffer[..len])?;
+    copy(touched, job, &mut buffer[..len])?;
     Ok(&buffer[..len])
 }
 

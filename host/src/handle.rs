@@ -290,7 +290,12 @@ impl Handle {
             {
                 current.first_chunk
             }
-            _ => files.table.view(1)?.location(0)?.chunk,
+            _ => {
+                let table = files.table.view(1)?;
+                let first = table.location(0);
+                table.check_file()?;
+                first?.chunk
+            }
         };
         self.snapshot.store(Arc::new(Snapshot { commit, verified, first_chunk }));
         Ok(())

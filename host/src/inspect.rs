@@ -68,7 +68,7 @@ impl Handle {
             codecs[usize::from(location.codec.number())] += 1;
             *counts.entry(location.len).or_default() += 1;
         }
-        table.check_size()?;
+        table.check_file()?;
         Ok(Inspection {
             format: self.format(),
             version: match self.format() {

@@ -27,6 +27,7 @@
 //! | `handle`, `writing`, `append` | one process's hold of a store, and its changes |
 //! | `gather`, `copying`, `strided` | planning a batch, and carrying it out |
 //! | `table`, `chunks`, `mapping` | bytes of files, mapped or read by position |
+//! | `guard` | what happens when a mapped file is cut while it is read |
 //! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
 //! | `successor` | a store that grows beside the place it will take |
@@ -42,6 +43,7 @@ mod dictionaries;
 pub mod directory;
 pub mod error;
 mod gather;
+pub mod guard;
 mod handle;
 pub mod inspect;
 pub mod loader;

@@ -278,8 +278,8 @@ impl Store {
     /// without a copy. While it lives, delete and compact are busy; it outlives
     /// the store.
     ///
-    /// A file that is cut under a view is outside the store's promise: reading
-    /// the view may then end the process.
+    /// A file that is cut or written by others under a view is outside the
+    /// store's promise: see [`View`].
     ///
     /// # Errors
     ///
