@@ -111,7 +111,7 @@ impl<D: Directory> Writer<D> {
         while in_use(number) && number < u32::MAX {
             number += 1;
         }
-        let limit = self.format().chunks_max();
+        let limit = self.chunks_max;
         if number >= limit {
             let reason = format!("compacting needs a chunk past the limit of {limit}");
             return Err(Error::Full { reason });

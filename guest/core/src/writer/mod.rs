@@ -56,6 +56,7 @@ pub struct Writer<D: Directory> {
     dirty: bool,
     poisoned: bool,
     chunk_size_max: u64,
+    chunks_max: u32,
 }
 
 impl<D: Directory> Writer<D> {
@@ -132,6 +133,7 @@ impl<D: Directory> Writer<D> {
     }
 
     fn over(reader: Reader<D>) -> Self {
+        let chunks_max = reader.format().chunks_max();
         Self {
             reader,
             unsynced: XxHash3_64::new(),
@@ -143,6 +145,7 @@ impl<D: Directory> Writer<D> {
             dirty: false,
             poisoned: false,
             chunk_size_max: CHUNK_SIZE_MAX,
+            chunks_max,
         }
     }
 
@@ -150,6 +153,12 @@ impl<D: Directory> Writer<D> {
     /// the format's limit. A record larger than that gets a chunk of its own.
     pub fn set_chunk_size_max(&mut self, bytes: u64) {
         self.chunk_size_max = bytes.min(CHUNK_SIZE_MAX);
+    }
+
+    /// Holds the store to chunk numbers below `count`, instead of the format's
+    /// limit.
+    pub fn set_chunks_max(&mut self, count: u32) {
+        self.chunks_max = count.min(self.format().chunks_max());
     }
 
     /// The store as its writer sees it.
