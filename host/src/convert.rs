@@ -236,13 +236,13 @@ impl Block {
 }
 
 /// The directory that becomes the destination; removed unless it does.
-struct Temporary {
-    path: PathBuf,
+pub(crate) struct Temporary {
+    pub(crate) path: PathBuf,
     published: bool,
 }
 
 impl Temporary {
-    fn create(destination: &Path) -> Result<Self> {
+    pub(crate) fn create(destination: &Path) -> Result<Self> {
         let unnamed = || io::Error::new(io::ErrorKind::InvalidInput, "a path without a name");
         let name = destination.file_name().ok_or_else(unnamed).map_err(Error::io(destination))?;
         let parent = destination.parent().unwrap_or(Path::new(""));
@@ -257,7 +257,7 @@ impl Temporary {
         Ok(Self { path, published: false })
     }
 
-    fn publish(mut self, destination: &Path) -> Result<()> {
+    pub(crate) fn publish(mut self, destination: &Path) -> Result<()> {
         // Renaming would replace an empty directory that came up meanwhile.
         if destination.symlink_metadata().is_ok() {
             return Err(Error::store(destination)(CoreError::AlreadyExists));

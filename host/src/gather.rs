@@ -121,7 +121,7 @@ impl Handle {
             touched: &plan.touched,
             weight: plan.weight,
             dictionaries: &dictionaries,
-            verified: &reading.snapshot.verified,
+            snapshot: &reading.snapshot,
             verify: self.options.verify,
         };
         let copied = copying.run(dst, self.threads);

@@ -29,6 +29,7 @@
 //! | `table`, `chunks`, `mapping` | bytes of files, mapped or read by position |
 //! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
+//! | `repair`, `salvage` | saving what is intact of a damaged store |
 #![deny(unsafe_code)]
 
 mod append;
@@ -49,13 +50,15 @@ mod mapping;
 pub mod options;
 pub mod pool;
 pub mod prefetch;
+pub mod repair;
+mod salvage;
 #[allow(unsafe_code, reason = "calls a function compiled for the CPU at hand")]
 pub mod sampler_simd;
 pub mod store;
 mod strided;
 mod table;
 mod verified;
-mod verify;
+pub mod verify;
 pub mod view;
 mod writing;
 
@@ -70,7 +73,9 @@ pub use loader::{
 };
 pub use options::{Io, Mode, OpenOptions, Verify};
 pub use prefetch::{PrefetchError, PrefetchOptions, Prefetcher};
+pub use repair::repair;
 pub use store::Store;
+pub use verify::{Verdict, verify};
 pub use view::View;
 
 pub use zrecord_core as core;

@@ -113,8 +113,9 @@ impl Handle {
                 Some(table) => table,
                 None => &*table.insert(reading.files.table.view(snapshot.commit.length)?),
             };
-            table.location(index)?.check(index, record)?;
-            snapshot.verified.insert(index);
+            let location = table.location(index)?;
+            location.check(index, record)?;
+            snapshot.note_intact(index, &location);
         }
         table.map_or(Ok(()), |table| table.check_size())
     }
