@@ -13,9 +13,9 @@ use zrecord_core::{Error, Result};
 
 use crate::dictionaries::Digested;
 use crate::gather::{Job, Touched, to_usize, too_short};
+use crate::handle::Snapshot;
 use crate::options::Verify;
 use crate::pool;
-use crate::verified::Verified;
 
 /// A byte that is decoded costs about as much as this many that are copied.
 const DECODE_WEIGHT: usize = 8;
@@ -51,7 +51,7 @@ pub(crate) struct Copying<'a> {
     /// What all jobs weigh.
     pub(crate) weight: usize,
     pub(crate) dictionaries: &'a Digested,
-    pub(crate) verified: &'a Verified,
+    pub(crate) snapshot: &'a Snapshot,
     pub(crate) verify: Verify,
 }
 
@@ -124,7 +124,7 @@ impl Copying<'_> {
             && match self.verify {
                 Verify::Never => false,
                 Verify::Always => true,
-                Verify::First => !self.verified.contains(*index),
+                Verify::First => !self.snapshot.verified.contains(*index),
             };
         match (location.codec, self.touched.get(job.touched)) {
             // Hashed where it was just written, which is in the cache.
@@ -149,7 +149,7 @@ impl Copying<'_> {
             (_, None) => return Err(location.corrupt(*index, "it has no stored bytes")),
         }
         if check && self.verify == Verify::First {
-            self.verified.insert(*index);
+            self.snapshot.note_intact(*index, location);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
-use zrecord_core::format::{Commit, Format};
+use zrecord_core::format::{Commit, Format, RecordLocation};
 use zrecord_core::reader::{Identity, Reader};
 use zrecord_core::schema::Schema;
 use zrecord_core::storage::{Access, Directory, FileName};
@@ -69,6 +69,18 @@ pub(crate) struct Snapshot {
     pub(crate) verified: Arc<Verified>,
     /// The chunk of the first record, if the commit has a stride.
     pub(crate) first_chunk: u32,
+}
+
+impl Snapshot {
+    /// Notes that a record is intact where `location` says it is. By a stride
+    /// it is then read without a look at its entry, so one whose entry says
+    /// otherwise is not noted, and checked again.
+    pub(crate) fn note_intact(&self, index: u64, location: &RecordLocation) {
+        let stride = self.commit.stride;
+        if stride == 0 || location.is_strided(self.first_chunk, stride, index) {
+            self.verified.insert(index);
+        }
+    }
 }
 
 /// Keeps delete, compact and close away while a batch is at work.
@@ -276,7 +288,7 @@ impl Handle {
         self.store_snapshot(files, commit)
     }
 
-    fn store_snapshot(&self, files: &Files, commit: Commit) -> Result<()> {
+    fn store_snapshot(&self, files: &Files, mut commit: Commit) -> Result<()> {
         let current = self.snapshot.load();
         let verified = match current.commit.generation == commit.generation {
             true => Arc::clone(&current.verified),
@@ -290,11 +302,19 @@ impl Handle {
             {
                 current.first_chunk
             }
+            // A stride that the first entry denies is no guide.
             _ => {
                 let table = files.table.view(1)?;
                 let first = table.location(0);
                 table.check_file()?;
-                first?.chunk
+                match first {
+                    Ok(first) => first.chunk,
+                    Err(error) => {
+                        log::warn!("{}: {error}", self.path().display());
+                        commit.stride = 0;
+                        0
+                    }
+                }
             }
         };
         self.snapshot.store(Arc::new(Snapshot { commit, verified, first_chunk }));

@@ -31,6 +31,7 @@
 //! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
 //! | `successor` | a store that grows beside the place it will take |
+//! | `repair`, `salvage` | saving what is intact of a damaged store |
 #![deny(unsafe_code)]
 
 mod append;
@@ -52,6 +53,8 @@ mod mapping;
 pub mod options;
 pub mod pool;
 pub mod prefetch;
+pub mod repair;
+mod salvage;
 #[allow(unsafe_code, reason = "calls a function compiled for the CPU at hand")]
 pub mod sampler_simd;
 pub mod store;
@@ -59,7 +62,7 @@ mod strided;
 pub mod successor;
 mod table;
 mod verified;
-mod verify;
+pub mod verify;
 pub mod view;
 mod writing;
 
@@ -74,8 +77,10 @@ pub use loader::{
 };
 pub use options::{Io, Mode, OpenOptions, Verify};
 pub use prefetch::{PrefetchError, PrefetchOptions, Prefetcher};
+pub use repair::repair;
 pub use store::Store;
 pub use successor::Successor;
+pub use verify::{Verdict, verify};
 pub use view::View;
 
 pub use zrecord_core as core;

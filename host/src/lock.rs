@@ -18,6 +18,8 @@ use std::time::Duration;
 use zrecord_core::storage::FileName;
 use zrecord_core::{Error, Result};
 
+use crate::directory::open_regular;
+
 #[cfg_attr(unix, path = "lock/unix.rs")]
 #[cfg_attr(windows, path = "lock/windows.rs")]
 mod system;
@@ -141,7 +143,7 @@ impl WriterLock {
         let path = lock_path(directory);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path).map_err(lock_error)?;
+        let file = open_regular(&path, &mut options).map_err(lock_error)?;
         for attempt in 0..WRITER_ATTEMPTS {
             if attempt > 0 {
                 thread::sleep(WRITER_PAUSE);
@@ -163,7 +165,8 @@ impl WriterLock {
 
 /// Whether a writer is at work. Holds the writer's lock shared for an instant.
 pub(crate) fn writer_lives(directory: &Path) -> Result<bool> {
-    let file = match File::open(lock_path(directory)) {
+    let path = lock_path(directory);
+    let file = match open_regular(&path, OpenOptions::new().read(true)) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(lock_error(error)),

@@ -14,6 +14,9 @@ use crate::options::Io;
 
 /// The table is mapped in parts of this many bytes.
 const SEGMENT_SIZE: u64 = 1 << 30;
+/// At most so many parts are mapped, and what lies behind them is read by
+/// position: a file that is all hole must not take the address space.
+const SEGMENTS_MAX: u64 = 256;
 /// An entry has at most this many bytes in either format.
 const ENTRY_SIZE_MAX: usize = 24;
 
@@ -82,6 +85,7 @@ impl Table {
     /// Mappings that cover the file up to `end`; fewer where it is to be read
     /// by position.
     fn segments(&self, end: u64) -> Arc<Vec<Arc<Mapping>>> {
+        let end = end.min(SEGMENTS_MAX * SEGMENT_SIZE);
         let covers = |segments: &[Arc<Mapping>]| {
             let mapped = segments.len() as u64 * SEGMENT_SIZE;
             let last = segments.last().map_or(0, |segment| segment.len() as u64);

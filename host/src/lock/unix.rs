@@ -1,16 +1,20 @@
 //! `flock`, by way of std: presence on the directory, the writer's on
 //! `lock.zr`.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::{Attempt, Which};
 
 pub(super) fn open_presence(directory: &Path) -> io::Result<File> {
-    File::open(directory)
+    // Whatever stands there, opening it must not block.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(directory)
 }
 
 /// Whether the directory that was opened is still the one with that name.
