@@ -25,8 +25,8 @@ use crate::directory::FsDirectory;
 use crate::error::{Error, Result};
 use crate::lock::Presence;
 use crate::pool;
-use crate::successor::Successor;
 use crate::salvage::{Checkers, Salvaged, cut};
+use crate::successor::Successor;
 use crate::writing::draw_id;
 
 /// About this many stored bytes are held at once, or so many records.
