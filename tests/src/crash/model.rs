@@ -96,8 +96,7 @@ impl History {
     /// the change at that position.
     pub fn promise(&self, at: usize, torn: bool, killed: bool, format: Format) -> Promise<'_> {
         let returned = self.calls.partition_point(|call| call.end <= at);
-        let under_way =
-            self.calls.get(returned).filter(|call| call.begin < at + usize::from(torn));
+        let under_way = self.calls.get(returned).filter(|call| call.begin < at + usize::from(torn));
         // The first call is the beginning itself, which ends at 0.
         let last = &self.calls[returned.saturating_sub(1)];
         let oldest = if killed { last.after } else { last.durable };
@@ -192,9 +191,8 @@ impl Observed {
             let (found, expected) = (self.dictionaries.len(), state.dictionaries.len());
             return format!("other dictionaries ({found}, not {expected})");
         }
-        let differs = |(found, expected): &(&Record, &Record)| {
-            expected.is_some() && found != expected
-        };
+        let differs =
+            |(found, expected): &(&Record, &Record)| expected.is_some() && found != expected;
         let mut pairs = self.records.iter().zip(&state.records);
         match pairs.position(|pair| differs(&pair)) {
             Some(index) => format!("record {index} of {expected} is another or unreadable"),

@@ -191,7 +191,11 @@ fn records(lens: &[u16], seed: u64, state: &State, settings: &Settings) -> Vec<R
         };
         let mut bytes: Vec<u8> = if rng.bool() {
             let (which, start) = (rng.u64(..3), rng.u64(..1000));
-            (start..).take(1 + usize::from(len) / 16).map(|at| word(which, at)).collect::<String>().into()
+            (start..)
+                .take(1 + usize::from(len) / 16)
+                .map(|at| word(which, at))
+                .collect::<String>()
+                .into()
         } else {
             (0..len).map(|_| rng.u8(..)).collect()
         };
@@ -397,7 +401,8 @@ impl Run {
     fn delete(&mut self, picks: &[u64]) -> Result<()> {
         let mut state = self.state();
         let length = state.records.len() as u64;
-        let mut indices: Vec<u64> = picks.iter().filter_map(|pick| pick.checked_rem(length)).collect();
+        let mut indices: Vec<u64> =
+            picks.iter().filter_map(|pick| pick.checked_rem(length)).collect();
         let call = indices.clone();
         indices.sort_unstable();
         indices.dedup();

@@ -121,7 +121,9 @@ impl<D: Directory> Writer<D> {
     fn plan_numbers(&self, usage: &ChunkUsage, moving: &BTreeSet<u32>, total: u64) -> Numbers {
         let wanted = match self.is_near_limit(usage) {
             true => 1,
-            false => u32::try_from(total / self.chunk_size_max).unwrap_or(u32::MAX).saturating_add(1),
+            false => {
+                u32::try_from(total / self.chunk_size_max).unwrap_or(u32::MAX).saturating_add(1)
+            }
         };
         let tail = self.commit().tail.chunk;
         let avoided: BTreeSet<u32> = usage.keys().chain(moving).chain([&tail]).copied().collect();
@@ -338,13 +340,14 @@ impl Numbers {
     /// on appending. Those of chunks that were emptied come last.
     fn next(&mut self, usage: &ChunkUsage, tail: u32) -> Result<u32> {
         let in_use = |number: &u32| usage.contains_key(number) || *number == tail;
-        let rising = (self.next..self.limit).find(|number| {
-            !in_use(number) && !self.avoided.contains(number)
-        });
+        let rising = (self.next..self.limit)
+            .find(|number| !in_use(number) && !self.avoided.contains(number));
         let number = rising.or_else(|| (0..self.limit).find(|number| !in_use(number)));
         let number = number.ok_or_else(|| {
             let limit = self.limit;
-            Error::Full { reason: format!("compacting needs one more chunk, its {limit} are in use") }
+            Error::Full {
+                reason: format!("compacting needs one more chunk, its {limit} are in use"),
+            }
         })?;
         self.next = number.saturating_add(1);
         Ok(number)

@@ -112,6 +112,8 @@ impl<D: Directory> Writer<D> {
                 if recovery.unclean {
                     writer.mark_unsynced_dirty()?;
                     writer.sync()?;
+                } else {
+                    writer.sync_found()?;
                 }
                 writer.cut_uncommitted()?;
             }
@@ -431,6 +433,14 @@ impl<D: Directory> Writer<D> {
             }
         }
         Ok(false)
+    }
+
+    /// A writer that was killed between a change and its sync leaves a store
+    /// that is clean and yet not durable: a table that was renamed into place
+    /// could be gone again, with all that was written to it since.
+    fn sync_found(&self) -> Result<()> {
+        self.reader.meta.sync().map_err(Error::io(FileName::Meta))?;
+        self.reader.directory.sync().map_err(Error::io(FileName::Meta))
     }
 
     /// A classic header does not say what was synced, and loaderx never syncs
