@@ -251,8 +251,7 @@ impl Recorded {
         let format = self.settings().format;
         let promise = self.run.history.promise(point.position, torn, killed, format);
         let mut rng = point.rng().fork();
-        let image = disk.image(loss);
-        guarded(|| check(&image, &promise, self.settings(), &mut rng, 1, counts))
+        guarded(|| check(disk, loss, &promise, self.settings(), &mut rng, 1, counts))
     }
 }
 

@@ -20,61 +20,64 @@ use zrecord_core::storage::FileName;
 use zrecord_core::store::Store;
 
 use super::campaign::Counts;
-use super::disk::{Disk, Image, Loss};
-use super::model::{Observed, Promise, State};
+use super::disk::{Disk, Loss};
+use super::model::{History, Observed, Promise};
 use super::record::{Change, RecordingDirectory};
 use super::workload::{Operation, Run, Settings};
 
 /// How often a crash may follow upon a crash.
 const DEPTH_MAX: usize = 3;
 
-/// Checks what was found against what was promised, and goes on from there.
+/// Checks what is found on a disk that has lost `loss` against what was
+/// promised, and goes on from there.
 ///
 /// # Errors
 ///
 /// The promise that is broken.
 pub fn check(
-    image: &Image,
+    disk: &Disk,
+    loss: &Loss,
     promise: &Promise<'_>,
     settings: &Settings,
     rng: &mut Rng,
     depth: usize,
     counts: &mut Counts,
 ) -> Result<()> {
-    let directory = RecordingDirectory::over(image, settings.sabotage);
-    let state = read(&directory, promise, settings)?;
-    let existed = state.is_some();
-    let mut run = Run::over(directory, state.clone(), settings);
-    go_on(&mut run, rng, existed)?;
+    // A kill loses nothing, but leaves what it found as durable as it was.
+    let mut disk = match promise.killed {
+        true => disk.clone(),
+        false => Disk::new(&disk.image(loss)),
+    };
+    let directory = RecordingDirectory::over(&disk, settings.sabotage);
+    let history = read(&directory, promise, settings)?;
+    let mut run = Run::over(directory, history, settings);
+    go_on(&mut run, rng)?;
     if depth >= DEPTH_MAX || rng.u8(..3) > 0 {
         return Ok(());
     }
-    // Power fails in half of the cases, at any moment of the continued work.
     let changes = run.directory.changes();
     let at = rng.usize(..=changes.len());
-    let killed = rng.bool();
-    counts.again += 1;
-    let mut disk = Disk::new(image);
     for change in &changes[..at] {
         disk.apply(change);
     }
+    let killed = rng.bool();
     let loss = if killed { Loss::new() } else { disk.draw_loss(rng) };
     let promise = run.history.promise(at, false, killed, settings.format);
-    let image = disk.image(&loss);
-    check(&image, &promise, settings, rng, depth + 1, counts).with_context(|| {
+    counts.again += 1;
+    check(&disk, &loss, &promise, settings, rng, depth + 1, counts).with_context(|| {
         let what = if killed { "a kill" } else { "a loss of power" };
         let log: Vec<String> = changes[..at].iter().map(Change::to_string).collect();
         format!("after {what} in the work that followed, which was: {}", log.join("; "))
     })
 }
 
-/// Reads the store as a handle does that cannot write: the state that was
-/// found, or `None` where there is no store.
+/// Reads the store as a handle does that cannot write: what was found, and what
+/// led to it.
 fn read(
     directory: &RecordingDirectory,
     promise: &Promise<'_>,
     settings: &Settings,
-) -> Result<Option<State>> {
+) -> Result<History> {
     let opened = Store::<_, Libzstd>::open(directory.clone(), settings.recovers);
     let mut store = match opened {
         Ok(store) => store,
@@ -82,29 +85,34 @@ fn read(
             if source.kind() == std::io::ErrorKind::NotFound =>
         {
             ensure!(promise.states.iter().any(Option::is_none), "the store is gone");
-            return Ok(None);
+            return Ok(History::new(vec![None]));
         }
         Err(error) => return Err(error).context("opening for reading"),
     };
     let observed = Observed::read(&mut store).context("reading")?;
     ensure!(directory.position() == 0, "a reader has written: {:?}", directory.changes());
-    let Some(state) = observed.find(promise) else {
+    let Some((at, state)) = observed.find(promise) else {
         let expected = promise.states.iter().map(|state| match state {
             Some(state) => observed.difference(state),
             None => "a store where none was".into(),
         });
         bail!("found is no promised state: {}", expected.collect::<Vec<_>>().join("; or "));
     };
-    Ok(Some(state))
+    let mut states = Vec::new();
+    if promise.killed {
+        states.extend(promise.before.iter().chain(&promise.states[..at]).cloned());
+    }
+    states.push(Some(state));
+    Ok(History::new(states))
 }
 
 /// Takes the store over and works on.
-fn go_on(run: &mut Run, rng: &mut Rng, existed: bool) -> Result<()> {
+fn go_on(run: &mut Run, rng: &mut Rng) -> Result<()> {
     let mut operations = vec![Operation::draw_append(rng), Operation::Compact];
     for _ in 0..rng.usize(..3) {
         operations.insert(rng.usize(..=operations.len()), Operation::draw(rng));
     }
-    if existed {
+    if run.history.state().is_some() {
         // Recovering once more finds nothing to do.
         operations.insert(0, Operation::Reopen { cleanly: false });
     }

@@ -175,6 +175,20 @@ impl Disk {
         }
     }
 
+    /// The names that a running system sees.
+    pub fn names(&self) -> BTreeMap<FileName, Inode> {
+        let mut names = self.durable_names.clone();
+        for change in &self.name_changes {
+            change.apply(&mut names);
+        }
+        names
+    }
+
+    /// How many files there have been.
+    pub fn inodes(&self) -> Inode {
+        self.inodes.len()
+    }
+
     /// Draws what a loss of power takes.
     pub fn draw_loss(&self, rng: &mut Rng) -> Loss {
         let mut loss = Loss::new();

@@ -59,15 +59,19 @@ pub struct Promise<'a> {
     /// How many leading records are promised to be intact; the others may be
     /// damaged. `None`: all of them.
     pub intact: Option<usize>,
-    /// True when the newest commit cannot have been lost.
+    /// After a kill: the states before these, from the one that is durable.
+    /// A loss of power may still bring them back.
+    pub before: &'a [Option<State>],
+    /// True when the system lives on.
     pub killed: bool,
 }
 
 impl History {
-    /// It begins with a durable state.
-    pub fn new(state: Option<State>) -> Self {
-        let call = Call { begin: 0, end: 0, after: 0, durable: 0 };
-        Self { states: vec![state], calls: vec![call] }
+    /// It begins with a durable state, and others that followed it and are not
+    /// durable.
+    pub fn new(states: Vec<Option<State>>) -> Self {
+        let call = Call { begin: 0, end: 0, after: states.len().saturating_sub(1), durable: 0 };
+        Self { states, calls: vec![call] }
     }
 
     /// The newest state.
@@ -92,16 +96,16 @@ impl History {
     /// the change at that position.
     pub fn promise(&self, at: usize, torn: bool, killed: bool, format: Format) -> Promise<'_> {
         let returned = self.calls.partition_point(|call| call.end <= at);
-        let under_way =
-            self.calls.get(returned).filter(|call| call.begin < at + usize::from(torn));
+        let under_way = self.calls.get(returned).filter(|call| call.begin < at + usize::from(torn));
         // The first call is the beginning itself, which ends at 0.
         let last = &self.calls[returned.saturating_sub(1)];
         let oldest = if killed { last.after } else { last.durable };
         let newest = under_way.map_or(last.after, |call| call.after);
         let states = &self.states[oldest..=newest];
-        let durable = states.first().and_then(Option::as_ref).map_or(0, |state| state.records.len());
+        let durable =
+            states.first().and_then(Option::as_ref).map_or(0, |state| state.records.len());
         let intact = (!killed && format == Format::Classic).then_some(durable);
-        Promise { states, intact, killed }
+        Promise { states, intact, before: &self.states[last.durable..oldest], killed }
     }
 }
 
@@ -136,16 +140,17 @@ impl Observed {
         Ok(Self { records: read_records(store)?, schema, dictionaries, generation })
     }
 
-    /// The promised state that this is, the newest first; with its damaged
+    /// Which promised state this is, the newest first, with its damaged
     /// records forgotten.
-    pub fn find(&self, promise: &Promise<'_>) -> Option<State> {
-        let states = || promise.states.iter().rev().flatten();
-        let exact = states().find_map(|state| self.compare(state, state.records.len(), promise));
-        let found = exact.or_else(|| {
-            let intact = promise.intact?;
-            states().find_map(|state| self.compare(state, intact, promise))
-        })?;
-        Some(State { generation: self.generation, ..found })
+    pub fn find(&self, promise: &Promise<'_>) -> Option<(usize, State)> {
+        let find = |intact: Option<usize>| {
+            promise.states.iter().enumerate().rev().find_map(|(at, state)| {
+                let state = state.as_ref()?;
+                let found = self.compare(state, intact.unwrap_or(state.records.len()), promise)?;
+                Some((at, State { generation: self.generation, ..found }))
+            })
+        };
+        find(None).or_else(|| find(Some(promise.intact?)))
     }
 
     fn compare(&self, state: &State, intact: usize, promise: &Promise<'_>) -> Option<State> {
@@ -186,9 +191,8 @@ impl Observed {
             let (found, expected) = (self.dictionaries.len(), state.dictionaries.len());
             return format!("other dictionaries ({found}, not {expected})");
         }
-        let differs = |(found, expected): &(&Record, &Record)| {
-            expected.is_some() && found != expected
-        };
+        let differs =
+            |(found, expected): &(&Record, &Record)| expected.is_some() && found != expected;
         let mut pairs = self.records.iter().zip(&state.records);
         match pairs.position(|pair| differs(&pair)) {
             Some(index) => format!("record {index} of {expected} is another or unreadable"),

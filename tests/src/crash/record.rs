@@ -10,7 +10,7 @@ use zrecord_core::format::extended;
 use zrecord_core::storage::memory::{MemoryDirectory, MemoryFile};
 use zrecord_core::storage::{Access, Directory, File, FileName};
 
-use super::disk::Image;
+use super::disk::{Disk, Loss};
 
 /// Which file, whatever its name: a rename keeps it.
 pub type Inode = usize;
@@ -103,12 +103,12 @@ pub struct RecordingDirectory {
 }
 
 impl RecordingDirectory {
-    /// A directory that holds what a disk was found to hold. Its files have
-    /// the numbers of their places in the image.
-    pub fn over(image: &Image, sabotage: Option<Sabotage>) -> Self {
-        let names: BTreeMap<FileName, Inode> = image.names().zip(0..).collect();
-        let log = Log { inodes: names.len(), names, sabotage, ..Log::default() };
-        Self { files: image.directory(), log: Rc::new(RefCell::new(log)) }
+    /// A directory that holds what a running system reads from a disk, with
+    /// the disk's numbers of its files.
+    pub fn over(disk: &Disk, sabotage: Option<Sabotage>) -> Self {
+        let (names, inodes) = (disk.names(), disk.inodes());
+        let log = Log { names, inodes, sabotage, ..Log::default() };
+        Self { files: disk.image(&Loss::new()).directory(), log: Rc::new(RefCell::new(log)) }
     }
 
     /// How many changes were logged.

@@ -17,8 +17,8 @@ use zrecord_core::schema::{Kind, Schema};
 use zrecord_core::store::Store;
 use zrecord_core::writer::Segment;
 
-use super::disk::Image;
-use super::model::{History, Observed, State};
+use super::disk::Disk;
+use super::model::{History, Observed, Promise, State};
 use super::record::{RecordingDirectory, Sabotage};
 
 /// The length of a record in a store of dense records.
@@ -29,22 +29,48 @@ const DICTIONARIES: usize = 3;
 /// One call of the writer, or several that belong together.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// A batch of records of these lengths.
-    Append { codec: Codec, lens: Vec<u16>, seed: u64 },
+    /// A batch.
+    Append {
+        /// What each record tries.
+        codec: Codec,
+        /// The lengths of the records in bytes.
+        lens: Vec<u16>,
+        /// What their bytes are drawn from.
+        seed: u64,
+    },
     /// Batches that are written first and then count, or not.
-    Stage { batches: Vec<Vec<u16>>, seed: u64, kept: bool },
-    /// Records, whatever their number is then.
-    Delete { picks: Vec<u64> },
+    Stage {
+        /// The lengths of the records of each.
+        batches: Vec<Vec<u16>>,
+        /// What their bytes are drawn from.
+        seed: u64,
+        /// Whether they are committed or discarded.
+        kept: bool,
+    },
+    /// Records go.
+    Delete {
+        /// Which, modulo how many there are then.
+        picks: Vec<u64>,
+    },
     /// Giving dead bytes back.
     Compact,
     /// A dictionary more, or another one.
-    AddDictionary { which: usize },
+    AddDictionary {
+        /// Which of those that were trained.
+        which: usize,
+    },
     /// A schema, if the store can take one.
-    SetSchema { dense: bool },
+    SetSchema {
+        /// Whether records have one length.
+        dense: bool,
+    },
     /// Making everything durable.
     Sync,
-    /// Another writer takes over, after a clean close or without one.
-    Reopen { cleanly: bool },
+    /// Another writer takes over.
+    Reopen {
+        /// Whether the last one has closed.
+        cleanly: bool,
+    },
 }
 
 /// What stays the same through a workload.
@@ -81,7 +107,7 @@ impl Workload {
             1 => rng.u64(2000..8000),
             _ => rng.u64(150..1200),
         };
-        let chunks_max = if rng.bool() { 4096 } else { rng.u32(10..24) };
+        let chunks_max = if rng.bool() { 200 } else { rng.u32(10..24) };
         let settings = Settings { format, chunk_size_max, chunks_max, sabotage, recovers };
         let count = rng.usize(4..16);
         let operations = (0..count).map(|_| Operation::draw(&mut rng)).collect();
@@ -165,7 +191,11 @@ fn records(lens: &[u16], seed: u64, state: &State, settings: &Settings) -> Vec<R
         };
         let mut bytes: Vec<u8> = if rng.bool() {
             let (which, start) = (rng.u64(..3), rng.u64(..1000));
-            (start..).take(1 + usize::from(len) / 16).map(|at| word(which, at)).collect::<String>().into()
+            (start..)
+                .take(1 + usize::from(len) / 16)
+                .map(|at| word(which, at))
+                .collect::<String>()
+                .into()
         } else {
             (0..len).map(|_| rng.u8(..)).collect()
         };
@@ -192,12 +222,13 @@ pub struct Run {
 impl Run {
     /// Over an empty disk.
     pub fn new(settings: &Settings) -> Self {
-        Self::over(RecordingDirectory::over(&Image::default(), settings.sabotage), None, settings)
+        let directory = RecordingDirectory::over(&Disk::default(), settings.sabotage);
+        Self::over(directory, History::new(vec![None]), settings)
     }
 
-    /// Over a disk that was found to hold `state`.
-    pub fn over(directory: RecordingDirectory, state: Option<State>, settings: &Settings) -> Self {
-        Self { directory, history: History::new(state), settings: *settings, store: None }
+    /// Over a disk on which something has happened before.
+    pub fn over(directory: RecordingDirectory, history: History, settings: &Settings) -> Self {
+        Self { directory, history, settings: *settings, store: None }
     }
 
     /// Opens or creates the store, and applies operations.
@@ -327,7 +358,7 @@ impl Run {
         let begin = self.directory.position();
         let result = self.call(after, false, call);
         match result.as_ref().err().and_then(|error| error.downcast_ref()) {
-            Some(Error::Full { .. }) if self.settings.chunks_max < 4096 => {
+            Some(Error::Full { .. }) if self.settings.chunks_max < 200 => {
                 self.history.returned(begin, self.directory.position(), None, false);
                 Ok(())
             }
@@ -370,7 +401,8 @@ impl Run {
     fn delete(&mut self, picks: &[u64]) -> Result<()> {
         let mut state = self.state();
         let length = state.records.len() as u64;
-        let mut indices: Vec<u64> = picks.iter().filter_map(|pick| pick.checked_rem(length)).collect();
+        let mut indices: Vec<u64> =
+            picks.iter().filter_map(|pick| pick.checked_rem(length)).collect();
         let call = indices.clone();
         indices.sort_unstable();
         indices.dedup();
@@ -390,8 +422,17 @@ impl Run {
     ///
     /// As [`apply_all`](Self::apply_all).
     pub fn compact(&mut self) -> Result<()> {
-        self.call(None, true, |store| store.compact(&mut |_| {}))?;
-        if !self.state().is_damaged() {
+        let limit = usize::try_from(self.settings.chunks_max)?;
+        let mut full = false;
+        self.call(None, true, |store| match store.compact(&mut |_| {}) {
+            // Only when no number is free, the tail's counted.
+            Err(Error::Full { .. }) if store.reader().chunk_usage()?.len() + 1 >= limit => {
+                full = true;
+                Ok(())
+            }
+            result => result.map(drop),
+        })?;
+        if !full && !self.state().is_damaged() {
             let stats = self.store()?.stats()?;
             ensure!(stats.reclaimable == 0, "after compacting: {stats:?}");
             let leftovers = self.store()?.reader().leftovers()?;
@@ -442,11 +483,8 @@ impl Run {
         let state = self.state();
         let store = self.store()?;
         let observed = Observed::read(store).context("the writer's own reading")?;
-        let promise = super::model::Promise {
-            states: &[Some(state.clone())],
-            intact: None,
-            killed: true,
-        };
+        let states = [Some(state.clone())];
+        let promise = Promise { states: &states, intact: None, before: &[], killed: true };
         if observed.find(&promise).is_none() {
             bail!("the writer itself reads {}", observed.difference(&state));
         }

@@ -95,7 +95,6 @@ impl<D: Directory> Writer<D> {
         if is_classic {
             // loaderx expects the first chunk beside the header.
             self.create_chunk(0)?;
-            self.reader.chunk(0)?.file.sync().map_err(Error::io(FileName::Chunk(0)))?;
         }
         let header = table::header(&identity, &commit, None);
         self.write_meta(FileName::MetaNew, &header, 0)?;
@@ -125,6 +124,8 @@ impl<D: Directory> Writer<D> {
                 if recovery.unclean {
                     writer.mark_unsynced_dirty()?;
                     writer.sync()?;
+                } else {
+                    writer.sync_found()?;
                 }
                 writer.cut_uncommitted()?;
             }
@@ -295,6 +296,8 @@ impl<D: Directory> Writer<D> {
             );
             return Err(Error::Unsupported { what });
         }
+        // As in an extended store, whatever was before it is durable with it.
+        self.sync()?;
         self.replace_file(FileName::DictionaryNew(0), FileName::Dictionary(0), bytes)?;
         self.reader.commit.dictionaries = 1;
         Ok(0)
@@ -370,15 +373,31 @@ impl<D: Directory> Writer<D> {
         }
         self.reader.chunks.remove(&number);
         let file = self.reader.directory.create(name).map_err(Error::io(name))?;
-        if self.format() == Format::Classic
-            && let Err(error) = file.set_size(classic::CHUNK_FILE_SIZE)
-        {
-            let _ = self.reader.directory.remove(name);
-            return Err(Error::io(name)(error));
-        }
-        self.reader.insert_chunk(number, file);
         self.names_changed = true;
+        self.reader.insert_chunk(number, file);
+        if self.format() == Format::Classic {
+            if let Err(error) = self.grow_sparse(number) {
+                self.reader.chunks.remove(&number);
+                let _ = self.reader.directory.remove(name);
+                return Err(error);
+            }
+            let result = self.reader.directory.sync();
+            self.poisoned |= result.is_err();
+            result.map_err(Error::io(name))?;
+        }
         Ok(())
+    }
+
+    /// Gives a classic chunk file its full size, durably: a classic header
+    /// does not say what was synced, and whatever it counts must have a place
+    /// after a loss of power, or nobody could write to the store again.
+    fn grow_sparse(&mut self, number: u32) -> Result<()> {
+        let name = FileName::Chunk(number);
+        let file = &self.reader.chunk(number)?.file;
+        file.set_size(classic::CHUNK_FILE_SIZE).map_err(Error::io(name))?;
+        let result = file.sync();
+        self.poisoned |= result.is_err();
+        result.map_err(Error::io(name))
     }
 
     fn check_unused(&self, number: u32) -> Result<()> {
@@ -416,22 +435,16 @@ impl<D: Directory> Writer<D> {
             }
         }
         for &number in needed.keys() {
-            let name = FileName::Chunk(number);
             match self.reader.chunk_size(number)? {
                 None => self.create_chunk(number)?,
-                Some(size) if size < classic::CHUNK_FILE_SIZE => self
-                    .reader
-                    .chunk(number)?
-                    .file
-                    .set_size(classic::CHUNK_FILE_SIZE)
-                    .map_err(Error::io(name))?,
+                Some(size) if size < classic::CHUNK_FILE_SIZE => self.grow_sparse(number)?,
                 Some(_) => {}
             }
         }
-        self.reader
-            .meta
-            .set_size(classic::META_SIZE.max(meta_size))
-            .map_err(Error::io(FileName::Meta))
+        let meta = &self.reader.meta;
+        meta.set_size(classic::META_SIZE.max(meta_size)).map_err(Error::io(FileName::Meta))?;
+        // As chunks: see `grow_sparse`.
+        meta.sync().map_err(Error::io(FileName::Meta))
     }
 
     fn any_chunk_cut(&mut self, tail_chunk: u32) -> Result<bool> {
@@ -442,6 +455,14 @@ impl<D: Directory> Writer<D> {
             }
         }
         Ok(false)
+    }
+
+    /// A writer that was killed between a change and its sync leaves a store
+    /// that is clean and yet not durable: a table that was renamed into place
+    /// could be gone again, with all that was written to it since.
+    fn sync_found(&self) -> Result<()> {
+        self.reader.meta.sync().map_err(Error::io(FileName::Meta))?;
+        self.reader.directory.sync().map_err(Error::io(FileName::Meta))
     }
 
     /// A classic header does not say what was synced, and loaderx never syncs
