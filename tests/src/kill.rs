@@ -150,7 +150,9 @@ impl Run {
     fn kill_one(&mut self, arguments: &[String]) -> Result<Vec<String>> {
         let mut worker = Worker::start(&self.program, arguments)?;
         let mut lines = Vec::new();
-        for _ in 0..=self.random.below(LINES_MAX) {
+        let is_new = self.model.is_none();
+        let behind = self.random.below(if is_new { 2 } else { LINES_MAX });
+        for _ in 0..=behind {
             lines.push(worker.answer()?);
         }
         let delay_max = 1 << self.random.below(DELAY_BITS + 1);
