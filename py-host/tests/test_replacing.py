@@ -14,17 +14,18 @@ import zrecord as zr
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs flock and SIGKILL")
 
-KILLS = 15
+KILLS = 20
 
 REPLACE = """
 import sys
 import numpy as np, zrecord as zr
 path, first = sys.argv[1], int(sys.argv[2])
+say = lambda *words: print(*words, flush=True)
 for number in range(first, first + 1000):
-    print("begin", number, flush=True)
+    say("begin", number)
     rows = np.full((60, 500), number)
-    zr.from_numpy(path, rows, "raw", chunk_bytes=50_000, if_exists="replace")
-    print("done", number, flush=True)
+    zr.from_numpy(path, rows, "raw", chunk_bytes=50_000, if_exists="replace", progress=say)
+    say("done", number)
 """
 
 
@@ -42,8 +43,9 @@ def test_a_killed_replacement_leaves_one_store_or_the_other(path: Path) -> None:
         arguments = [sys.executable, "-c", REPLACE, str(path), str(newest + 1)]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
-            said = [child.stdout.readline()]
-            time.sleep(seeded.uniform(0, 0.03))
+            # It says seven lines or so for each replacement.
+            said = [child.stdout.readline() for _ in range(seeded.randint(1, 14))]
+            time.sleep(2 ** seeded.uniform(-14, -6))
             child.kill()
             said += child.stdout.readlines()
         assert child.returncode == -9

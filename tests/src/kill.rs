@@ -107,7 +107,7 @@ pub fn run(
 
 impl Run {
     fn round(&mut self, round: u64) -> Result<()> {
-        if round % ROUNDS_PER_STORE == 0 {
+        if round.is_multiple_of(ROUNDS_PER_STORE) {
             self.begin_store(round)?;
         }
         let length = self.model.as_ref().map_or(0, |model| model.len() as u64);
