@@ -11,6 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::process;
 
 use zrecord_core::Error as CoreError;
 use zrecord_core::storage::FileName;
@@ -31,6 +32,8 @@ pub struct Successor {
     /// The place that it will take.
     place: PathBuf,
     replaces: bool,
+    /// The process that has begun it; a forked child's copy does nothing.
+    process: u32,
     /// Tells others that this run is alive; `None` where there are no locks.
     presence: Option<Presence>,
     published: bool,
@@ -70,7 +73,8 @@ impl Successor {
             fs::create_dir(&path).map_err(Error::io(&path))?;
             match Presence::take(&path) {
                 Ok(presence) if path.exists() => {
-                    return Ok(Self { path, place, replaces, presence, published: false });
+                    let process = process::id();
+                    return Ok(Self { path, place, replaces, process, presence, published: false });
                 }
                 // Another run has found it before it was locked.
                 Ok(_) | Err(CoreError::Busy { .. }) => {}
@@ -98,8 +102,12 @@ impl Successor {
     ///
     /// # Errors
     ///
-    /// As [`begin`](Self::begin); then nothing has changed.
+    /// As [`begin`](Self::begin); then nothing has changed. `Forked` in a
+    /// child of the process that has begun.
     pub fn publish(mut self) -> Result<()> {
+        if self.process != process::id() {
+            return Err(Error::Forked { path: self.place.clone(), opened_by: self.process });
+        }
         let incumbent = Incumbent::take(&self.place, self.replaces)?;
         let old = match &incumbent {
             Some(_) => self.exchange()?,
@@ -143,6 +151,10 @@ impl Successor {
 
 impl Drop for Successor {
     fn drop(&mut self) {
+        // Directory and lock are the parent's.
+        if self.process != process::id() {
+            return;
+        }
         if !self.published
             && let Err(error) = remove_store(&self.path)
         {

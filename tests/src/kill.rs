@@ -107,7 +107,7 @@ pub fn run(
 
 impl Run {
     fn round(&mut self, round: u64) -> Result<()> {
-        if round % ROUNDS_PER_STORE == 0 {
+        if round.is_multiple_of(ROUNDS_PER_STORE) {
             self.begin_store(round)?;
         }
         let length = self.model.as_ref().map_or(0, |model| model.len() as u64);
@@ -150,7 +150,9 @@ impl Run {
     fn kill_one(&mut self, arguments: &[String]) -> Result<Vec<String>> {
         let mut worker = Worker::start(&self.program, arguments)?;
         let mut lines = Vec::new();
-        for _ in 0..=self.random.below(LINES_MAX) {
+        let is_new = self.model.is_none();
+        let behind = self.random.below(if is_new { 2 } else { LINES_MAX });
+        for _ in 0..=behind {
             lines.push(worker.answer()?);
         }
         let delay_max = 1 << self.random.below(DELAY_BITS + 1);

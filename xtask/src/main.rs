@@ -10,6 +10,7 @@ mod bench;
 mod command;
 mod crash;
 mod demo;
+mod kill;
 mod lint;
 mod python;
 mod steps;
@@ -56,6 +57,15 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Kill processes at random moments of everything that changes a store.
+    Kill {
+        /// How many.
+        #[arg(long, default_value_t = 2_000)]
+        rounds: u64,
+        /// Another seed is another run.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Make the Python environment in `.venv`, with the wheel installed.
     Python,
     /// Build the wheel into `dist`.
@@ -75,6 +85,7 @@ fn main() -> ExitCode {
         Job::Test { all } => suite::run(&tree, &mut steps, all),
         Job::Bench { arguments } => bench::run(&tree, &mut steps, &arguments),
         Job::Crash { arguments } => crash::run(&tree, &mut steps, &arguments),
+        Job::Kill { rounds, seed } => kill::run(&tree, &mut steps, rounds, seed),
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),
