@@ -215,20 +215,10 @@ impl Recorded {
             Crash::Kill => Some((disk.clone(), Loss::new())),
             Crash::Power(_) => Some((disk.clone(), disk.draw_loss(&mut rng))),
             Crash::Torn => {
-                let Some(Change::Write(inode, offset, bytes)) = self.changes.get(point.position)
-                else {
-                    return None;
-                };
-                let step = match self.settings().format {
-                    Format::Extended => 1,
-                    Format::Classic => 4,
-                };
-                let possible: Vec<usize> = (1..bytes.len())
-                    .filter(|&cut| (offset + cut as u64).is_multiple_of(step))
-                    .collect();
-                let cut = *rng.choice(&possible)?;
+                let change = self.changes.get(point.position)?;
+                let torn = change.torn(self.settings().format, &mut rng)?;
                 let mut disk = disk.clone();
-                disk.apply(&Change::Write(*inode, *offset, bytes[..cut].into()));
+                disk.apply(&torn);
                 Some((disk, Loss::new()))
             }
         }

@@ -61,12 +61,17 @@ pub fn check(
         disk.apply(change);
     }
     let killed = rng.bool();
+    let torn = changes.get(at).filter(|_| killed && rng.bool());
+    let torn = torn.and_then(|change| change.torn(settings.format, rng));
+    if let Some(change) = &torn {
+        disk.apply(change);
+    }
     let loss = if killed { Loss::new() } else { disk.draw_loss(rng) };
-    let promise = run.history.promise(at, false, killed, settings.format);
+    let promise = run.history.promise(at, torn.is_some(), killed, settings.format);
     counts.again += 1;
     check(&disk, &loss, &promise, settings, rng, depth + 1, counts).with_context(|| {
         let what = if killed { "a kill" } else { "a loss of power" };
-        let log: Vec<String> = changes[..at].iter().map(Change::to_string).collect();
+        let log: Vec<String> = changes[..at].iter().chain(&torn).map(Change::to_string).collect();
         format!("after {what} in the work that followed, which was: {}", log.join("; "))
     })
 }

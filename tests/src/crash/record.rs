@@ -6,7 +6,8 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-use zrecord_core::format::extended;
+use fastrand::Rng;
+use zrecord_core::format::{Format, extended};
 use zrecord_core::storage::memory::{MemoryDirectory, MemoryFile};
 use zrecord_core::storage::{Access, Directory, File, FileName};
 
@@ -32,6 +33,22 @@ pub enum Change {
     SetSize(Inode, u64),
     /// Bytes and size of a file are durable.
     SyncFile(Inode),
+}
+
+impl Change {
+    /// What a kill leaves of a write that it cuts, at one of the places where
+    /// the format lets it; `None` when this is no write or has no such place.
+    pub fn torn(&self, format: Format, rng: &mut Rng) -> Option<Self> {
+        let Self::Write(inode, offset, bytes) = self else { return None };
+        let step = match format {
+            Format::Extended => 1,
+            Format::Classic => 4,
+        };
+        let is_place = |cut: &usize| (offset + *cut as u64).is_multiple_of(step);
+        let places: Vec<usize> = (1..bytes.len()).filter(is_place).collect();
+        let cut = *rng.choice(&places)?;
+        Some(Self::Write(*inode, *offset, bytes[..cut].into()))
+    }
 }
 
 /// A sync that a broken build leaves out.

@@ -51,6 +51,7 @@ impl FaultyDirectory {
     }
 
     /// One changing operation fails, the ones after it do not.
+    #[allow(dead_code, reason = "not every test that shares this needs it")]
     pub fn failing_once(inner: MemoryDirectory, operation: u64) -> Self {
         Self { inner, fuse: Rc::new(Fuse { left: Cell::new(operation + 1), stays: false }) }
     }
