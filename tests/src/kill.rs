@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
-use zrecord_host::{Format, Mode, OpenOptions, Store, convert};
+use zrecord_host::{Format, Mode, OpenOptions, Store, Successor, convert};
 
 use crate::worker::{CHUNK_SIZE_MAX, Worker, beside};
 use crate::workload::{Operation, Random, Workload, numbers, other};
@@ -276,8 +276,10 @@ impl Run {
         if convert(&self.path, &converted, other(self.format), &mut |_| {}).is_ok() {
             fs::remove_dir_all(&converted)?;
         }
-        // What remains is of runs that would have replaced the store itself.
-        drop(zrecord_host::Successor::begin(&self.path, true)?);
+        // What remains is of runs that would have replaced the store itself,
+        // and of conversions where this one was refused before it began.
+        drop(Successor::begin(&self.path, true)?);
+        drop(Successor::begin(&converted, false)?);
         ensure!(self.leftovers()? == 0, "the next run has not removed what killed ones left");
         Ok(())
     }

@@ -11,8 +11,8 @@ use zrecord_core::codec::pack::PackPolicy;
 use zrecord_core::error::{Error, Result};
 use zrecord_core::format::Format;
 use zrecord_core::reader::Identity;
-use zrecord_core::storage::Directory;
 use zrecord_core::storage::memory::MemoryDirectory;
+use zrecord_core::storage::{Directory, File, FileName};
 use zrecord_core::store::Store;
 
 type Model = Vec<Vec<u8>>;
@@ -313,5 +313,27 @@ fn a_failed_sync_is_said_by_every_later_change_and_by_close() {
             assert_eq!(contents(&mut store), expected);
         }
         assert!(failures >= 2, "{failures} syncs failed");
+    }
+}
+
+#[test]
+fn a_store_is_not_created_over_chunks_whose_table_is_missing() {
+    for format in [Format::Extended, Format::Classic] {
+        let files = MemoryDirectory::new();
+        let create = || Store::<_, Libzstd>::create(files.clone(), identity(format));
+        let mut store = create().unwrap();
+        store.append(&[b"precious"], PackPolicy::new(Codec::Raw, format)).unwrap();
+        store.close().unwrap();
+        files.rename(FileName::Meta, FileName::Lock).unwrap();
+        let error = create().err().unwrap();
+        assert!(matches!(&error, Error::NotAStore { reason } if reason.contains("0.zr")));
+        // Nothing was touched.
+        files.rename(FileName::Lock, FileName::Meta).unwrap();
+        let mut store = Store::<_, Libzstd>::open(files.clone(), true).unwrap();
+        assert_eq!(contents(&mut store), [b"precious"]);
+        // An empty chunk, as a cut creation leaves it, stands in nobody's way.
+        files.remove(FileName::Meta).unwrap();
+        files.create(FileName::Chunk(0)).unwrap().set_size(10_000).unwrap();
+        create().unwrap();
     }
 }

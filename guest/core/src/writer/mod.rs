@@ -36,6 +36,9 @@ pub use compact::{Compaction, Progress};
 /// never has more than these to check.
 const UNSYNCED_BYTES_MAX: u64 = 4 << 30;
 
+/// How many chunks are looked at for records before a store is created.
+const CHUNKS_LOOKED_AT: u32 = 4;
+
 /// The one writer of a store. Whoever makes it holds the writer's lock.
 ///
 /// Every operation either does all that it says or leaves the store as it
@@ -66,13 +69,15 @@ impl<D: Directory> Writer<D> {
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`], IO errors.
+    /// [`Error::AlreadyExists`]; [`Error::NotAStore`] when there are chunks
+    /// whose `meta.zr` is missing; IO errors.
     pub fn create(directory: D, identity: Identity) -> Result<Self> {
         match directory.open(FileName::Meta, Access::Read) {
             Ok(_) => return Err(Error::AlreadyExists),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Error::io(FileName::Meta)(error)),
         }
+        check_no_records(&directory)?;
         let commit = Commit { unsynced_hash: extended::EMPTY_HASH, ..Commit::default() };
         let meta = directory.create(FileName::MetaNew).map_err(Error::io(FileName::MetaNew))?;
         let reader = Reader::created(directory, meta, identity, commit);
@@ -512,6 +517,29 @@ impl<D: Directory> Writer<D> {
         }
         Ok(())
     }
+}
+
+/// A table that is missing, or that a copy has not brought yet, is no reason
+/// to write over the records it tells of. What a cut creation leaves is empty
+/// or reads as zeros.
+fn check_no_records<D: Directory>(directory: &D) -> Result<()> {
+    for number in 0..CHUNKS_LOOKED_AT {
+        let name = FileName::Chunk(number);
+        let file = match directory.open(name, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(Error::io(name)(error)),
+        };
+        let mut head = [0; 4096];
+        let read = file.read(&mut head, 0).map_err(Error::io(name))?;
+        if head[..read].iter().any(|byte| *byte != 0) {
+            let reason = format!(
+                "{name} holds records, but meta.zr is missing; put it back, or remove the chunks"
+            );
+            return Err(Error::NotAStore { reason });
+        }
+    }
+    Ok(())
 }
 
 /// The commit that follows `commit` once everything is durable.
