@@ -6,6 +6,7 @@
 //! have it alone, so that no batch is half old and half new.
 
 use std::io::ErrorKind;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -342,6 +343,19 @@ impl Handle {
         }
         if let Ok(mut writing) = self.writing.try_lock() {
             drop(writing.take());
+        }
+    }
+
+    /// Lets go of a handle that a fork has copied. One that a thread of the
+    /// parent was just changing is never freed: it may be half changed.
+    pub(crate) fn abandon(inherited: Arc<Self>) {
+        let is_whole = inherited.files.try_read().is_ok()
+            && inherited.writing.try_lock().is_ok()
+            && inherited.reader.try_lock().is_ok()
+            && inherited.presence.try_lock().is_ok()
+            && inherited.schema.try_lock().is_ok();
+        if !is_whole {
+            mem::forget(inherited);
         }
     }
 }

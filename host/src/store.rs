@@ -72,7 +72,8 @@ impl Store {
         }
         handle.drop_inherited_locks();
         let reopened = Arc::new(handle.reopen_after_fork()?);
-        self.handle.store(Arc::clone(&reopened));
+        drop(handle);
+        Handle::abandon(self.handle.swap(Arc::clone(&reopened)));
         Ok(reopened)
     }
 
@@ -408,12 +409,30 @@ impl Store {
         handle.close().map_err(Error::store(&self.path))
     }
 
+    /// In a forked child: gives up the locks that it has inherited, so that
+    /// they die with their holder. Nothing elsewhere.
+    pub fn after_fork(&self) {
+        let handle = self.handle.load_full();
+        if handle.process != process::id() {
+            handle.drop_inherited_locks();
+        }
+    }
+
     /// True once the store was closed.
     pub fn is_closed(&self) -> bool {
         let handle = self.handle.load();
         match handle.process == process::id() {
             true => handle.is_closed(),
             false => self.closed_after_fork.load(Ordering::Acquire),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let handle = self.handle.load_full();
+        if handle.process != process::id() {
+            Handle::abandon(handle);
         }
     }
 }

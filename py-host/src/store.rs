@@ -433,8 +433,7 @@ impl Store {
     /// Called in the child of a fork: gives up the locks that it has inherited.
     fn after_fork(&self) {
         if self.process.load(Ordering::Acquire) != process::id() {
-            // In a child this touches the descriptors of locks alone.
-            let _ = self.inner.load_full().close();
+            self.inner.load_full().after_fork();
         }
     }
 }
@@ -447,8 +446,7 @@ impl Store {
             if self.is_closed.load(Ordering::Acquire) {
                 return Err(errors::new("ClosedError", "the store is closed").into());
             }
-            let inherited = self.inner.load_full();
-            let _ = inherited.close();
+            self.inner.load_full().after_fork();
             self.inner.store(Arc::new(self.options.open(&self.path)?));
             self.process.store(process, Ordering::Release);
         }
