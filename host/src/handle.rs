@@ -82,6 +82,7 @@ pub(crate) struct Reading<'a> {
 impl Handle {
     /// Opens or creates, as the options say.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> crate::Result<Self> {
+        options.check().map_err(crate::Error::store(path))?;
         let directory = FsDirectory::new(path);
         let handle = match options.mode {
             Mode::Read => Self::open_existing(&directory, options),
@@ -183,7 +184,7 @@ impl Handle {
             identity: *reader.identity(),
             process: process::id(),
             forked_from: None,
-            threads: pool::thread_count(options.threads),
+            threads: pool::thread_count(options.threads)?,
             is_writer: AtomicBool::new(writing.is_some()),
             files: RwLock::new(Some(Arc::new(files))),
             writing: Mutex::new(writing),

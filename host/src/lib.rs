@@ -33,6 +33,7 @@
 
 mod append;
 pub mod buffer;
+mod chunk_file;
 mod chunks;
 pub mod convert;
 mod copying;

@@ -54,6 +54,7 @@ impl Store {
     /// The core's `Io` with `NotFound` when there is none and none is to be
     /// made, `AlreadyExists` when one is and a new one was asked for,
     /// `NotAStore`, `Corrupt` or `Unsupported` for one that cannot be read,
+    /// `InvalidArgument` or `Unsupported` for an option out of its range,
     /// `Busy` while another handle deletes or compacts.
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref().to_path_buf();

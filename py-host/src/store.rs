@@ -27,7 +27,7 @@ use crate::value;
 use crate::view::PinnedView;
 
 /// A handle that opens its store anew in the child of a fork.
-#[pyclass(frozen, module = "zrecord._native")]
+#[pyclass(frozen, weakref, module = "zrecord._native")]
 pub(crate) struct Store {
     path: String,
     options: OpenOptions,
@@ -93,6 +93,12 @@ impl Store {
             process: AtomicU32::new(process::id()),
             is_closed: AtomicBool::new(false),
         })
+    }
+
+    /// The absolute path that it was opened by.
+    #[getter]
+    fn path(&self) -> &str {
+        &self.path
     }
 
     #[getter]
