@@ -92,25 +92,32 @@ impl Chunk {
             return None;
         }
         let end = usize::try_from(end).ok()?;
-        let current = self.mapping.load();
-        if let Some(mapping) = current.as_ref().filter(|mapping| mapping.len() >= end) {
-            return Some(Arc::clone(mapping));
-        }
-        // Reserved once for all that the chunk may ever hold. Where that does
-        // not work the map is made anew as the file grows; readers of the old
-        // one keep it until they are done.
-        let len = usize::try_from(CHUNK_SIZE_MAX).ok()?;
-        let mapping = match self.file.get().and_then(|file| Mapping::new(file.file(), 0, len)) {
-            Ok(mapping) => Arc::new(mapping),
-            Err(error) => {
-                log::debug!("a chunk cannot be mapped and is read by position: {error}");
-                return None;
+        loop {
+            let current = self.mapping.load();
+            if let Some(mapping) = current.as_ref().filter(|mapping| mapping.len() >= end) {
+                return Some(Arc::clone(mapping));
             }
-        };
-        let covers = mapping.len() >= end;
-        debug_assert!(covers || !MAPS_PAST_END);
-        self.mapping.store(Some(Arc::clone(&mapping)));
-        covers.then_some(mapping)
+            // Reserved once for all that the chunk may ever hold. Where that
+            // does not work the map is made anew as the file grows; readers of
+            // the old one keep it until they are done.
+            let len = usize::try_from(CHUNK_SIZE_MAX).ok()?;
+            let mapping = self.file.get().and_then(|file| Mapping::new(file.file(), 0, len));
+            let mapping = match mapping {
+                Ok(mapping) => Arc::new(mapping),
+                Err(error) => {
+                    log::debug!("a chunk cannot be mapped and is read by position: {error}");
+                    return None;
+                }
+            };
+            let covers = mapping.len() >= end;
+            debug_assert!(covers || !MAPS_PAST_END);
+            // All threads read from one map, so that what befalls it is known
+            // to all; another thread may have been faster.
+            let before = self.mapping.compare_and_swap(&current, Some(Arc::clone(&mapping)));
+            if before.as_ref().map(Arc::as_ptr) == current.as_ref().map(Arc::as_ptr) {
+                return covers.then_some(mapping);
+            }
+        }
     }
 
     /// Reads until `dst` is full or the file ends; says how many bytes it read.

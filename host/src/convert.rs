@@ -1,15 +1,11 @@
 //! Rewriting a store in the other format: stored frames and dictionaries
 //! verbatim, only the table anew.
 //!
-//! The new store is written into a directory beside the destination, which is
-//! renamed at the end. A run that is killed leaves that directory behind, by
-//! the name `.NAME.converting-*`; it stands in nobody's way and may be
-//! removed.
+//! The new store grows beside the destination and takes its place at the end:
+//! see [`Successor`].
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rayon::prelude::*;
 use zrecord_core::codec::Codec;
@@ -20,11 +16,12 @@ use zrecord_core::storage::Access;
 use zrecord_core::writer::{Progress, Segment, Writer};
 use zrecord_core::{Error as CoreError, Result as CoreResult};
 
-use crate::directory::{FsDirectory, sync_directory};
+use crate::directory::FsDirectory;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::options::OpenOptions;
 use crate::pool;
+use crate::successor::Successor;
 use crate::writing::draw_id;
 
 /// This many stored bytes are read and committed at once, or so many records.
@@ -53,10 +50,10 @@ pub fn convert(
     // Open for as long as it takes, so that nothing is deleted meanwhile.
     let handle = Handle::open(source, &OpenOptions::new())?;
     let survey = survey(&handle, format).map_err(Error::store(source))?;
-    let temporary = Temporary::create(destination)?;
+    let successor = Successor::begin(destination, false)?;
     let conversion = Conversion { handle, survey, destination };
-    conversion.run(&temporary.path, format, progress)?;
-    temporary.publish(destination)
+    conversion.run(successor.path(), format, progress)?;
+    successor.publish()
 }
 
 /// What the destination must hold.
@@ -117,7 +114,7 @@ fn survey(handle: &Handle, format: Format) -> CoreResult<Survey> {
         }
         stored_bytes += u64::from(location.stored_len);
     }
-    table.check_size()?;
+    table.check_file()?;
     let dictionaries = match format {
         Format::Extended => (0..reading.snapshot.commit.dictionaries)
             .filter_map(|number| u8::try_from(number).ok())
@@ -206,7 +203,7 @@ impl Block {
             bytes.extend_from_slice(&stored);
             locations.push(location);
         }
-        table.check_size()?;
+        table.check_file()?;
         Ok(Self { first, locations, starts, bytes })
     }
 
@@ -231,51 +228,6 @@ impl Block {
         match pool::pool(threads) {
             Some(pool) => pool.install(|| positions.into_par_iter().map(pack).collect()),
             None => positions.map(pack).collect(),
-        }
-    }
-}
-
-/// The directory that becomes the destination; removed unless it does.
-struct Temporary {
-    path: PathBuf,
-    published: bool,
-}
-
-impl Temporary {
-    fn create(destination: &Path) -> Result<Self> {
-        let unnamed = || io::Error::new(io::ErrorKind::InvalidInput, "a path without a name");
-        let name = destination.file_name().ok_or_else(unnamed).map_err(Error::io(destination))?;
-        let parent = destination.parent().unwrap_or(Path::new(""));
-        if !parent.as_os_str().is_empty() {
-            fs::create_dir_all(parent).map_err(Error::io(parent))?;
-        }
-        let unique = draw_id().map_err(Error::store(destination))?;
-        let unique = u64::from_le_bytes(unique[..8].try_into().unwrap_or_default());
-        let name = format!(".{}.converting-{unique:016x}", name.to_string_lossy());
-        let path = parent.join(name);
-        fs::create_dir(&path).map_err(Error::io(&path))?;
-        Ok(Self { path, published: false })
-    }
-
-    fn publish(mut self, destination: &Path) -> Result<()> {
-        // Renaming would replace an empty directory that came up meanwhile.
-        if destination.symlink_metadata().is_ok() {
-            return Err(Error::store(destination)(CoreError::AlreadyExists));
-        }
-        fs::rename(&self.path, destination).map_err(Error::io(destination))?;
-        self.published = true;
-        let parent = destination.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
-        sync_directory(parent).map_err(Error::io(parent))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.published
-            && let Err(error) = fs::remove_dir_all(&self.path)
-        {
-            log::error!("{}: removing what was begun: {error}", self.path.display());
         }
     }
 }

@@ -2,6 +2,7 @@
 //! part of the destination, on as many threads as pay.
 
 use std::cell::RefCell;
+use std::io;
 use std::mem;
 use std::ops::Range;
 
@@ -12,9 +13,9 @@ use zrecord_core::{Error, Result};
 
 use crate::dictionaries::Digested;
 use crate::gather::{Job, Touched, to_usize, too_short};
+use crate::handle::Snapshot;
 use crate::options::Verify;
 use crate::pool;
-use crate::verified::Verified;
 
 /// A byte that is decoded costs about as much as this many that are copied.
 const DECODE_WEIGHT: usize = 8;
@@ -50,7 +51,7 @@ pub(crate) struct Copying<'a> {
     /// What all jobs weigh.
     pub(crate) weight: usize,
     pub(crate) dictionaries: &'a Digested,
-    pub(crate) verified: &'a Verified,
+    pub(crate) snapshot: &'a Snapshot,
     pub(crate) verify: Verify,
 }
 
@@ -123,7 +124,7 @@ impl Copying<'_> {
             && match self.verify {
                 Verify::Never => false,
                 Verify::Always => true,
-                Verify::First => !self.verified.contains(*index),
+                Verify::First => !self.snapshot.verified.contains(*index),
             };
         match (location.codec, self.touched.get(job.touched)) {
             // Hashed where it was just written, which is in the cache.
@@ -137,6 +138,7 @@ impl Copying<'_> {
             }
             (_, Some(touched)) => {
                 let stored = stored(touched, job, &mut scratch.stored)?;
+                // Both look at one copy, which nobody else can change.
                 if check {
                     location.check(*index, stored)?;
                 }
@@ -146,8 +148,8 @@ impl Copying<'_> {
             }
             (_, None) => return Err(location.corrupt(*index, "it has no stored bytes")),
         }
-        if check {
-            self.verified.insert(*index);
+        if check && self.verify == Verify::First {
+            self.snapshot.note_intact(*index, location);
         }
         Ok(())
     }
@@ -161,18 +163,17 @@ fn copy(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
     if mapped { Ok(()) } else { read(touched, job, dst) }
 }
 
-/// The stored bytes of a record, where they are mapped or in `buffer`.
-fn stored<'a>(touched: &'a Touched, job: &Job, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    let offset = to_usize(u64::from(job.location.offset));
+/// The stored bytes of a record, copied into `buffer`.
+fn stored<'a>(touched: &Touched, job: &Job, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     let len = to_usize(u64::from(job.location.stored_len));
-    let mapped = touched.mapping.as_ref().and_then(|mapping| mapping.bytes(offset, len));
-    if let Some(bytes) = mapped {
-        return Ok(bytes);
-    }
     if buffer.len() < len {
+        let file = job.location.file();
+        buffer
+            .try_reserve(len - buffer.len())
+            .map_err(|_| Error::Io { file, source: io::Error::from(io::ErrorKind::OutOfMemory) })?;
         buffer.resize(len, 0);
     }
-    read(touched, job, &mut buffer[..len])?;
+    copy(touched, job, &mut buffer[..len])?;
     Ok(&buffer[..len])
 }
 

@@ -36,24 +36,16 @@ impl Directory for FsDirectory {
     fn open(&self, name: FileName, access: Access) -> io::Result<FsFile> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(access == Access::Write);
-        // A pipe under one of the names must not stop the process.
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            let flags = rustix::fs::OFlags::NONBLOCK.bits();
-            options.custom_flags(flags.cast_signed());
-        }
-        let file = options.open(self.join(name))?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
-        }
-        Ok(FsFile { file })
+        Ok(FsFile { file: open_regular(&self.join(name), &mut options)? })
     }
 
     fn create(&self, name: FileName) -> io::Result<FsFile> {
         let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
-        Ok(FsFile { file: options.open(self.join(name))? })
+        options.read(true).write(true).create(true);
+        // Emptied once it is known to be a file of the store's own.
+        let file = open_regular(&self.join(name), &mut options)?;
+        file.set_len(0)?;
+        Ok(FsFile { file })
     }
 
     fn rename(&self, from: FileName, to: FileName) -> io::Result<()> {
@@ -68,6 +60,39 @@ impl Directory for FsDirectory {
         sync_directory(&self.path)
     }
 }
+
+/// Opens a regular file and nothing else that may stand under its name: a
+/// link would lead out of the store, a pipe would stop the process.
+pub(crate) fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Result<fs::File> {
+    let refused = |what| Err(io::Error::new(ErrorKind::InvalidInput, what));
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    #[cfg(not(unix))]
+    if path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
+        return refused(IS_LINK);
+    }
+    let file = match options.open(path) {
+        Ok(file) => file,
+        #[cfg(unix)]
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return refused(IS_LINK);
+        }
+        Err(error) if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) => {
+            log::debug!("{}: {error}", path.display());
+            return refused(IS_NOT_REGULAR);
+        }
+        Err(error) => return Err(error),
+    };
+    if file.metadata()?.is_file() { Ok(file) } else { refused(IS_NOT_REGULAR) }
+}
+
+const IS_LINK: &str = "it is a symbolic link, which no file of a store may be";
+const IS_NOT_REGULAR: &str = "it is not a regular file";
 
 /// Makes names in a directory survive a loss of power.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
@@ -85,6 +110,26 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
         let _ = path;
         Ok(())
     }
+}
+
+/// Creates a directory and its parents, durably.
+pub(crate) fn create_directories(path: &Path) -> io::Result<()> {
+    let mut missing: Vec<PathBuf> = Vec::new();
+    let mut ancestor = Some(path);
+    while let Some(directory) = ancestor.filter(|directory| !directory.exists()) {
+        missing.push(directory.into());
+        ancestor = directory.parent();
+    }
+    fs::create_dir_all(path)?;
+    for directory in missing {
+        match directory.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => {
+                sync_directory(parent)?;
+            }
+            _ => sync_directory(Path::new("."))?,
+        }
+    }
+    Ok(())
 }
 
 /// A file of the file system, read and written by position.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use zrecord_core::codec::Codec;
 use zrecord_core::format::RecordLocation;
+use zrecord_core::storage::FileName;
 use zrecord_core::{Error, Result};
 
 use crate::chunks::Chunk;
@@ -51,15 +52,26 @@ impl Touched {
     /// Compares with the file's size: before bytes are read from a map, so
     /// that nothing past its end is touched, and after, so that a chunk which
     /// was cut meanwhile is not taken for zeros.
-    pub(crate) fn check_size(&self) -> Result<()> {
+    pub(crate) fn check_file(&self) -> Result<()> {
         let (index, location) = &self.last;
         let file = location.file();
+        if self.mapping.as_ref().is_some_and(|mapping| mapping.is_damaged()) {
+            return Err(was_cut(file));
+        }
         let size = self.chunk.size().map_err(|source| Error::Io { file, source })?;
         if size >= location.end() {
             return Ok(());
         }
         Err(too_short(*index, location, size.saturating_sub(u64::from(location.offset))))
     }
+}
+
+/// The error of a file that was cut while it was read from its map. The handle
+/// keeps to it, also if the file grows back: what it then has is not what was
+/// stored.
+pub(crate) fn was_cut(file: FileName) -> Error {
+    let reason = "it was cut while it was read, or could not be read; reopen the store".into();
+    Error::Corrupt { file, reason }
 }
 
 /// The error of a chunk that ends before a record does.
@@ -107,12 +119,17 @@ impl Handle {
             return strided.run(dst, self.threads);
         }
         let mut table = None;
-        let plan = plan(&reading, &mut table, indices, dst.len(), places, self.options.verify)?;
+        let plan = plan(&reading, &mut table, indices, dst.len(), places, self.options.verify);
+        // A file that was cut is the cause of whatever its bytes looked like.
+        if let Some(table) = &table {
+            table.check_file()?;
+        }
+        let plan = plan?;
         for touched in &plan.touched {
-            touched.check_size()?;
+            touched.check_file()?;
         }
         let dictionaries = self.dictionaries.with(plan.dictionaries.iter().copied(), |number| {
-            let mut reader = self.reader();
+            let mut reader = self.reader()?;
             reader.refresh()?;
             reader.dictionary(number)
         })?;
@@ -121,16 +138,13 @@ impl Handle {
             touched: &plan.touched,
             weight: plan.weight,
             dictionaries: &dictionaries,
-            verified: &reading.snapshot.verified,
+            snapshot: &reading.snapshot,
             verify: self.options.verify,
         };
         let copied = copying.run(dst, self.threads);
-        // A file that was cut is the cause of whatever its bytes looked like.
+        // As above.
         for touched in &plan.touched {
-            touched.check_size()?;
-        }
-        if let Some(table) = table {
-            table.check_size()?;
+            touched.check_file()?;
         }
         copied
     }
@@ -146,7 +160,7 @@ impl Handle {
         let lengths =
             indices.iter().map(|&index| table.location(index).map(|location| location.len));
         let lengths = lengths.collect();
-        table.check_size()?;
+        table.check_file()?;
         lengths
     }
 

@@ -7,13 +7,14 @@
 
 use std::io::ErrorKind;
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
-use zrecord_core::format::{Commit, Format};
+use zrecord_core::format::{Commit, Format, RecordLocation};
 use zrecord_core::reader::{Identity, Reader};
 use zrecord_core::schema::Schema;
 use zrecord_core::storage::{Access, Directory, FileName};
@@ -21,7 +22,7 @@ use zrecord_core::{Error, Result};
 
 use crate::chunks::Chunks;
 use crate::dictionaries::Dictionaries;
-use crate::directory::FsDirectory;
+use crate::directory::{FsDirectory, create_directories};
 use crate::lock::{self, Presence};
 use crate::options::{Mode, OpenOptions};
 use crate::pool;
@@ -42,7 +43,7 @@ pub(crate) struct Handle {
     /// `None` once it is closed.
     pub(crate) files: RwLock<Option<Arc<Files>>>,
     pub(crate) writing: Mutex<Option<Writing>>,
-    reader: Mutex<Reader<FsDirectory>>,
+    reader: Mutex<Option<Reader<FsDirectory>>>,
     /// Held on by views that outlive the handle.
     pub(crate) presence: Mutex<Option<Arc<Presence>>>,
     /// This handle is the writer, so nobody else commits.
@@ -72,11 +73,46 @@ pub(crate) struct Snapshot {
     pub(crate) first_chunk: u32,
 }
 
+impl Snapshot {
+    /// Notes that a record is intact where `location` says it is. By a stride
+    /// it is then read without a look at its entry, so one whose entry says
+    /// otherwise is not noted, and checked again.
+    pub(crate) fn note_intact(&self, index: u64, location: &RecordLocation) {
+        let stride = self.commit.stride;
+        if stride == 0 || location.is_strided(self.first_chunk, stride, index) {
+            self.verified.insert(index);
+        }
+    }
+}
+
 /// Keeps delete, compact and close away while a batch is at work.
 pub(crate) struct Reading<'a> {
     pub(crate) files: Arc<Files>,
     pub(crate) snapshot: Arc<Snapshot>,
     _shared: RwLockReadGuard<'a, Option<Arc<Files>>>,
+}
+
+/// The reader of a handle that is not closed.
+pub(crate) struct ReaderGuard<'a>(MutexGuard<'a, Option<Reader<FsDirectory>>>);
+
+impl Deref for ReaderGuard<'_> {
+    type Target = Reader<FsDirectory>;
+
+    fn deref(&self) -> &Self::Target {
+        match &*self.0 {
+            Some(reader) => reader,
+            None => unreachable!("it was there when the guard was made"),
+        }
+    }
+}
+
+impl DerefMut for ReaderGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match &mut *self.0 {
+            Some(reader) => reader,
+            None => unreachable!("it was there when the guard was made"),
+        }
+    }
 }
 
 impl Handle {
@@ -188,7 +224,7 @@ impl Handle {
             is_writer: AtomicBool::new(writing.is_some()),
             files: RwLock::new(Some(Arc::new(files))),
             writing: Mutex::new(writing),
-            reader: Mutex::new(reader),
+            reader: Mutex::new(Some(reader)),
             presence: Mutex::new(presence.map(Arc::new)),
             snapshot: ArcSwap::default(),
             publishing: Mutex::new(()),
@@ -224,8 +260,14 @@ impl Handle {
         self.files.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn reader(&self) -> MutexGuard<'_, Reader<FsDirectory>> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The core's reader, for what batches do not need.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`].
+    pub(crate) fn reader(&self) -> Result<ReaderGuard<'_>> {
+        let guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_some() { Ok(ReaderGuard(guard)) } else { Err(Error::Closed) }
     }
 
     /// The commit that readers see.
@@ -246,7 +288,7 @@ impl Handle {
         if !self.is_writer.load(Ordering::Acquire)
             && reading.files.table.may_be_newer(&reading.snapshot.commit)
         {
-            let mut reader = self.reader();
+            let mut reader = self.reader()?;
             let commit = *reader.refresh()?;
             let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
             if self.is_newer(&commit) {
@@ -255,6 +297,13 @@ impl Handle {
         }
         reading.snapshot = self.snapshot();
         Ok(())
+    }
+
+    /// Whether there is a newer commit, which readers then see.
+    pub(crate) fn has_moved(&self) -> bool {
+        let Ok(mut reading) = self.share() else { return false };
+        let before = reading.snapshot.commit;
+        self.follow(&mut reading).is_ok() && reading.snapshot.commit != before
     }
 
     fn is_newer(&self, commit: &Commit) -> bool {
@@ -271,7 +320,7 @@ impl Handle {
         self.store_snapshot(files, commit)
     }
 
-    fn store_snapshot(&self, files: &Files, commit: Commit) -> Result<()> {
+    fn store_snapshot(&self, files: &Files, mut commit: Commit) -> Result<()> {
         let current = self.snapshot.load();
         let verified = match current.commit.generation == commit.generation {
             true => Arc::clone(&current.verified),
@@ -285,7 +334,20 @@ impl Handle {
             {
                 current.first_chunk
             }
-            _ => files.table.view(1)?.location(0)?.chunk,
+            // A stride that the first entry denies is no guide.
+            _ => {
+                let table = files.table.view(1)?;
+                let first = table.location(0);
+                table.check_file()?;
+                match first {
+                    Ok(first) => first.chunk,
+                    Err(error) => {
+                        log::warn!("{}: {error}", self.path().display());
+                        commit.stride = 0;
+                        0
+                    }
+                }
+            }
         };
         self.snapshot.store(Arc::new(Snapshot { commit, verified, first_chunk }));
         Ok(())
@@ -301,7 +363,7 @@ impl Handle {
     /// Opens the reading side anew, once the table was replaced.
     pub(crate) fn reopen_files(&self) -> Result<Arc<Files>> {
         let files = Files::open(&self.directory, &self.options, self.format())?;
-        *self.reader() = Reader::open(self.directory.clone(), Access::Read)?;
+        *self.reader()? = Reader::open(self.directory.clone(), Access::Read)?;
         Ok(Arc::new(files))
     }
 
@@ -309,7 +371,7 @@ impl Handle {
     pub(crate) fn schema(&self) -> Result<Option<Arc<Schema>>> {
         let mut known = self.schema.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_none() {
-            let mut reader = self.reader();
+            let mut reader = self.reader()?;
             // An empty store may have become typed since it was opened.
             reader.refresh()?;
             *known = reader.schema()?.map(Arc::new);
@@ -321,6 +383,7 @@ impl Handle {
     pub(crate) fn close(&self) -> Result<()> {
         let mut files = self.exclude();
         *files = None;
+        drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
         let result = writing.map_or(Ok(()), Writing::close);
         let presence = self.presence.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -383,24 +446,4 @@ impl Files {
 fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { file: FileName::Meta | FileName::Lock, source }
         if source.kind() == ErrorKind::NotFound)
-}
-
-/// Creates a directory and its parents, durably.
-fn create_directories(path: &Path) -> std::io::Result<()> {
-    let mut missing: Vec<PathBuf> = Vec::new();
-    let mut ancestor = Some(path);
-    while let Some(directory) = ancestor.filter(|directory| !directory.exists()) {
-        missing.push(directory.into());
-        ancestor = directory.parent();
-    }
-    std::fs::create_dir_all(path)?;
-    for directory in missing {
-        match directory.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => {
-                crate::directory::sync_directory(parent)?;
-            }
-            _ => crate::directory::sync_directory(Path::new("."))?,
-        }
-    }
-    Ok(())
 }

@@ -55,7 +55,7 @@ impl Handle {
         let mut reading = self.share()?;
         self.follow(&mut reading)?;
         let stats = {
-            let mut reader = self.reader();
+            let mut reader = self.reader()?;
             reader.refresh()?;
             reader.stats()?
         };
@@ -68,7 +68,7 @@ impl Handle {
             codecs[usize::from(location.codec.number())] += 1;
             *counts.entry(location.len).or_default() += 1;
         }
-        table.check_size()?;
+        table.check_file()?;
         Ok(Inspection {
             format: self.format(),
             version: match self.format() {

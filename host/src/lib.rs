@@ -27,8 +27,11 @@
 //! | `handle`, `writing`, `append` | one process's hold of a store, and its changes |
 //! | `gather`, `copying`, `strided` | planning a batch, and carrying it out |
 //! | `table`, `chunks`, `mapping` | bytes of files, mapped or read by position |
+//! | `guard` | what happens when a mapped file is cut while it is read |
 //! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
+//! | `successor` | a store that grows beside the place it will take |
+//! | `repair`, `salvage` | saving what is intact of a damaged store |
 #![deny(unsafe_code)]
 
 mod append;
@@ -42,6 +45,7 @@ mod dictionaries;
 pub mod directory;
 pub mod error;
 mod gather;
+pub mod guard;
 mod handle;
 pub mod inspect;
 pub mod loader;
@@ -50,13 +54,16 @@ mod mapping;
 pub mod options;
 pub mod pool;
 pub mod prefetch;
+pub mod repair;
+mod salvage;
 #[allow(unsafe_code, reason = "calls a function compiled for the CPU at hand")]
 pub mod sampler_simd;
 pub mod store;
 mod strided;
+pub mod successor;
 mod table;
 mod verified;
-mod verify;
+pub mod verify;
 pub mod view;
 mod writing;
 
@@ -71,7 +78,10 @@ pub use loader::{
 };
 pub use options::{Io, Mode, OpenOptions, Verify};
 pub use prefetch::{PrefetchError, PrefetchOptions, Prefetcher};
+pub use repair::repair;
 pub use store::Store;
+pub use successor::Successor;
+pub use verify::{Verdict, verify};
 pub use view::View;
 
 pub use zrecord_core as core;

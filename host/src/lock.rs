@@ -18,6 +18,8 @@ use std::time::Duration;
 use zrecord_core::storage::FileName;
 use zrecord_core::{Error, Result};
 
+use crate::directory::open_regular;
+
 #[cfg_attr(unix, path = "lock/unix.rs")]
 #[cfg_attr(windows, path = "lock/windows.rs")]
 mod system;
@@ -53,18 +55,27 @@ pub(crate) struct Presence {
 impl Presence {
     /// Shares the store's presence; `None` where locks are unsupported.
     pub(crate) fn take(directory: &Path) -> Result<Option<Self>> {
-        let file = match system::open_presence(directory) {
-            Ok(file) => file,
-            // No writer of ours has been here, or the directory is not there
-            // at all, which opening the store will say better.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(lock_error(error)),
-        };
-        match system::try_shared(&file, Which::Presence).map_err(lock_error)? {
-            Attempt::Taken => Ok(Some(Self { file })),
-            Attempt::Unsupported => Ok(None),
-            Attempt::Held => {
-                Err(busy("another handle is deleting from it or compacting it at the moment"))
+        loop {
+            let file = match system::open_presence(directory) {
+                Ok(file) => file,
+                // No writer of ours has been here, or the directory is not
+                // there at all, which opening the store will say better.
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(lock_error(error)),
+            };
+            match system::try_shared(&file, Which::Presence).map_err(lock_error)? {
+                Attempt::Taken if system::is_at(&file, directory).map_err(lock_error)? => {
+                    return Ok(Some(Self { file }));
+                }
+                // Another store has taken the place in between.
+                Attempt::Taken => {}
+                Attempt::Unsupported => return Ok(None),
+                Attempt::Held => {
+                    return Err(busy(
+                        "another handle is deleting from it, compacting it or \
+                                     replacing it at the moment",
+                    ));
+                }
             }
         }
     }
@@ -72,8 +83,14 @@ impl Presence {
     /// Excludes every other handle. Only the holder of the writer's lock asks
     /// for this, so nobody takes presence away while it is being converted.
     pub(crate) fn exclude(&self) -> Result<Exclusion<'_>> {
+        self.exclude_for_good()?;
+        Ok(Exclusion { presence: self })
+    }
+
+    /// Excludes every other handle until this presence ends.
+    pub(crate) fn exclude_for_good(&self) -> Result<()> {
         match system::try_exclusive(&self.file, Which::Presence).map_err(lock_error)? {
-            Attempt::Taken => Ok(Exclusion { presence: self }),
+            Attempt::Taken => Ok(()),
             Attempt::Held | Attempt::Unsupported => {
                 // A failed conversion has lost the shared lock.
                 self.share()?;
@@ -126,7 +143,7 @@ impl WriterLock {
         let path = lock_path(directory);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path).map_err(lock_error)?;
+        let file = open_regular(&path, &mut options).map_err(lock_error)?;
         for attempt in 0..WRITER_ATTEMPTS {
             if attempt > 0 {
                 thread::sleep(WRITER_PAUSE);
@@ -148,7 +165,8 @@ impl WriterLock {
 
 /// Whether a writer is at work. Holds the writer's lock shared for an instant.
 pub(crate) fn writer_lives(directory: &Path) -> Result<bool> {
-    let file = match File::open(lock_path(directory)) {
+    let path = lock_path(directory);
+    let file = match open_regular(&path, OpenOptions::new().read(true)) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(lock_error(error)),

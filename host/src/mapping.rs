@@ -5,11 +5,13 @@
 use std::fs::File;
 use std::io;
 use std::slice;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(unix)]
 use memmap2::Advice;
 use memmap2::{MmapOptions, MmapRaw};
+
+use crate::guard::Watch;
 
 /// Whether the system maps past the end of a file, so that a mapping made once
 /// holds what is appended later.
@@ -26,18 +28,25 @@ const CACHE_LINE: usize = 64;
 ///
 /// Invariants:
 ///
-/// 1. `raw` spans `len()` bytes of address space, which stay mapped, read-only
+/// 1. `raw` spans `len()` bytes of address space, which stay mapped, readable
 ///    and in place until the mapping is dropped.
-/// 2. Touching bytes past the end of the file raises SIGBUS, which ends the
-///    process but breaks no rule of the language; whoever reads has compared
-///    with the file's size, as far as sizes can tell.
-/// 3. Bytes that a commit counts are never written again by this project, so
-///    a slice of them does not change under its reader. Foreign programs that
-///    overwrite them are outside every promise; checksums tell.
-/// 4. Headers do change. They are only read by [`load_u32`](Self::load_u32)
-///    and [`load_u64`](Self::load_u64).
+/// 2. Touching bytes past the end of the file raises SIGBUS. The
+///    [guard](crate::guard) then puts zeros there, or the process ends; either
+///    breaks no rule of the language. Whoever reads has compared with the
+///    file's size, and asks [`is_damaged`](Self::is_damaged) afterwards.
+/// 3. Bytes may change at any time: this project writes none that a commit
+///    counts, but other programs can, and so does the guard. So nothing here
+///    makes a reference to them, but for invariant 5. They are copied out by
+///    pointer, each once, and what is checked and decoded is the copy.
+/// 4. Headers change in words. They are only read by
+///    [`load_u32`](Self::load_u32) and [`load_u64`](Self::load_u64).
+/// 5. [`lend`](Self::lend) alone hands out a slice. It is for a view, whose
+///    contract leaves it to the user that nobody else writes the file.
 #[derive(Debug)]
 pub(crate) struct Mapping {
+    /// Before `raw`, since fields are dropped in this order: what is not mapped
+    /// any more must not be guarded.
+    watch: Watch,
     raw: MmapRaw,
 }
 
@@ -51,13 +60,16 @@ impl Mapping {
             let there = file.metadata()?.len().saturating_sub(offset);
             usize::try_from(there).unwrap_or(usize::MAX).min(len)
         };
+        let watch = Watch::new()?;
         let mut options = MmapOptions::new();
         let raw = options.offset(offset).len(len).no_probe_handle().map_raw_read_only(file)?;
         // Batches jump about: what lies around a record is of no use. Advice
         // that is not taken does no harm.
         #[cfg(unix)]
         let _ = raw.advise(Advice::Random);
-        Ok(Self { raw })
+        let start = raw.as_ptr().addr();
+        watch.cover(start..start.saturating_add(raw.len()));
+        Ok(Self { watch, raw })
     }
 
     /// How many bytes are mapped.
@@ -65,72 +77,82 @@ impl Mapping {
         self.raw.len()
     }
 
-    /// Whether `len` bytes at `offset` are mapped.
-    fn spans(&self, offset: usize, len: usize) -> bool {
-        offset.checked_add(len).is_some_and(|end| end <= self.len())
+    /// Whether a part of the file was gone when it was read, so that zeros
+    /// were read instead. It stays so: what this maps is not to be read again.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.watch.is_damaged()
     }
 
-    /// A pointer to a mapped byte, or just past the last.
-    fn pointer(&self, offset: usize) -> *const u8 {
-        assert!(offset <= self.len());
+    /// A pointer to `len` mapped bytes at `offset`; `None` when they are not
+    /// all mapped.
+    fn pointer(&self, offset: usize, len: usize) -> Option<*const u8> {
+        let end = offset.checked_add(len)?;
+        if end > self.len() {
+            return None;
+        }
         // SAFETY: within the mapping, or just past it (invariant 1).
-        unsafe { self.raw.as_ptr().add(offset) }
+        Some(unsafe { self.raw.as_ptr().add(offset) })
     }
 
     /// Copies the bytes at `offset` into `dst`; false when they are not all
     /// mapped.
     #[must_use]
     pub(crate) fn copy(&self, offset: usize, dst: &mut [u8]) -> bool {
-        match self.bytes(offset, dst.len()) {
-            Some(source) => {
-                vectors::copy(source, dst);
-                true
-            }
-            None => false,
-        }
+        let Some(source) = self.pointer(offset, dst.len()) else { return false };
+        // SAFETY: as many bytes are mapped there, for as long as `self` is
+        // borrowed (invariant 1). They are not the caller's `dst`, since
+        // nobody has a mutable slice of a mapping.
+        unsafe { vectors::copy(source, dst) };
+        true
     }
 
     /// Asks the processor for the first bytes at `offset`, which are about to
     /// be read. Only a hint: nothing happens when they are not mapped, or
     /// where there is no such instruction.
     pub(crate) fn prefetch(&self, offset: usize, len: usize) {
-        if let Some(bytes) = self.bytes(offset, len.min(PREFETCH_BYTES)) {
-            bytes.iter().step_by(CACHE_LINE).for_each(vectors::prefetch);
+        let len = len.min(PREFETCH_BYTES);
+        if let Some(start) = self.pointer(offset, len) {
+            (0..len)
+                .step_by(CACHE_LINE)
+                .for_each(|line| vectors::prefetch(start.wrapping_add(line)));
         }
     }
 
-    /// The committed bytes at `offset`; `None` when they are not all mapped.
-    pub(crate) fn bytes(&self, offset: usize, len: usize) -> Option<&[u8]> {
-        if !self.spans(offset, len) {
-            return None;
-        }
+    /// The bytes at `offset`, for a view; `None` when they are not all mapped.
+    pub(crate) fn lend(&self, offset: usize, len: usize) -> Option<&[u8]> {
+        let start = self.pointer(offset, len)?;
         // SAFETY: `len` bytes are mapped from there on for as long as `self`
-        // is borrowed (invariant 1) and do not change (invariant 3).
-        Some(unsafe { slice::from_raw_parts(self.pointer(offset), len) })
+        // is borrowed (invariant 1), and whoever has a view keeps others from
+        // writing them (invariant 5).
+        Some(unsafe { slice::from_raw_parts(start, len) })
     }
 
     /// A little-endian word of the header; `None` when it is not mapped.
     pub(crate) fn load_u32(&self, offset: usize) -> Option<u32> {
-        if !self.spans(offset, size_of::<u32>()) || !offset.is_multiple_of(align_of::<u32>()) {
+        let word = self.pointer(offset, size_of::<u32>())?.cast_mut().cast::<u32>();
+        if !word.is_aligned() {
             return None;
         }
-        let word = self.pointer(offset).cast_mut().cast::<u32>();
-        // SAFETY: mapped (invariant 1) and aligned, since mappings begin at
-        // multiples of a page; only ever loaded from, never stored to, and
-        // read no other way (invariant 4).
+        // SAFETY: mapped (invariant 1), aligned, and read no other way
+        // (invariant 4).
         let word = unsafe { AtomicU32::from_ptr(word) };
-        Some(u32::from_le(word.load(Ordering::Acquire)))
+        // Memory that cannot be written allows for relaxed loads alone.
+        let value = u32::from_le(word.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        Some(value)
     }
 
     /// As [`load_u32`](Self::load_u32), twice as wide.
     pub(crate) fn load_u64(&self, offset: usize) -> Option<u64> {
-        if !self.spans(offset, size_of::<u64>()) || !offset.is_multiple_of(align_of::<u64>()) {
+        let word = self.pointer(offset, size_of::<u64>())?.cast_mut().cast::<u64>();
+        if !word.is_aligned() {
             return None;
         }
-        let word = self.pointer(offset).cast_mut().cast::<u64>();
         // SAFETY: as in `load_u32`.
         let word = unsafe { AtomicU64::from_ptr(word) };
-        Some(u64::from_le(word.load(Ordering::Acquire)))
+        let value = u64::from_le(word.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        Some(value)
     }
 }
 
@@ -140,7 +162,7 @@ mod vectors {
     use std::arch::x86_64::{
         __m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
     };
-    use std::array;
+    use std::{array, ptr};
 
     const PAGE_SIZE: usize = 4096;
     /// A destination that lies less than this many bytes past its source,
@@ -156,34 +178,41 @@ mod vectors {
     const VECTORS_PER_BLOCK: usize = 8;
     const BLOCK: usize = VECTOR * VECTORS_PER_BLOCK;
 
-    pub(super) fn copy(source: &[u8], dst: &mut [u8]) {
-        let distance = dst.as_ptr().addr().wrapping_sub(source.as_ptr().addr()) % PAGE_SIZE;
-        if source.len() < TRAP_LEN_MIN || distance == 0 || distance >= TRAP_BYTES {
-            dst.copy_from_slice(source);
+    /// Copies as many bytes as `dst` has.
+    ///
+    /// # Safety
+    ///
+    /// They can be read at `source` and are not those of `dst`. They may
+    /// change meanwhile: each is read once, as it is then.
+    pub(super) unsafe fn copy(source: *const u8, dst: &mut [u8]) {
+        let distance = dst.as_ptr().addr().wrapping_sub(source.addr()) % PAGE_SIZE;
+        if dst.len() < TRAP_LEN_MIN || distance == 0 || distance >= TRAP_BYTES {
+            // SAFETY: the caller's promise.
+            unsafe { ptr::copy_nonoverlapping(source, dst.as_mut_ptr(), dst.len()) };
             return;
         }
-        let (source_blocks, source_rest) = source.as_chunks::<BLOCK>();
-        let (dst_blocks, dst_rest) = dst.as_chunks_mut::<BLOCK>();
-        for (source, dst) in source_blocks.iter().zip(dst_blocks) {
-            let (source, _) = source.as_chunks::<VECTOR>();
-            let loaded: [__m128i; VECTORS_PER_BLOCK] = array::from_fn(|at| load(&source[at]));
-            let (dst, _) = dst.as_chunks_mut::<VECTOR>();
-            for (dst, vector) in dst.iter_mut().zip(loaded) {
-                store(dst, vector);
+        let (blocks, rest) = dst.as_chunks_mut::<BLOCK>();
+        let mut source = source;
+        for block in blocks {
+            let loaded: [__m128i; VECTORS_PER_BLOCK] = array::from_fn(|at| {
+                let vector = source.wrapping_add(at * VECTOR).cast();
+                // SAFETY: within the bytes that can be read, a block of them
+                // for each of `dst`; the load needs no alignment.
+                unsafe { _mm_loadu_si128(vector) }
+            });
+            let (vectors, _) = block.as_chunks_mut::<VECTOR>();
+            for (vector, loaded) in vectors.iter_mut().zip(loaded) {
+                store(vector, loaded);
             }
+            source = source.wrapping_add(BLOCK);
         }
-        dst_rest.copy_from_slice(source_rest);
+        // SAFETY: what is left of the bytes that can be read.
+        unsafe { ptr::copy_nonoverlapping(source, rest.as_mut_ptr(), rest.len()) };
     }
 
-    pub(super) fn prefetch(byte: &u8) {
-        let line = std::ptr::from_ref(byte).cast();
+    pub(super) fn prefetch(line: *const u8) {
         // SAFETY: a prefetch reads nothing and faults on nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
-    }
-
-    fn load(source: &[u8; VECTOR]) -> __m128i {
-        // SAFETY: as many bytes are borrowed; the load needs no alignment.
-        unsafe { _mm_loadu_si128(source.as_ptr().cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
 
     fn store(dst: &mut [u8; VECTOR], vector: __m128i) {
@@ -203,7 +232,10 @@ mod vectors {
                     let mut dst = vec![0; 4_096 + 40 + len];
                     let apart = dst.as_ptr().addr().wrapping_sub(source.as_ptr().addr());
                     let start = (distance + 4_096 - apart % 4_096) % 4_096;
-                    super::copy(&source[..len], &mut dst[start..start + len]);
+                    let part = &mut dst[start..start + len];
+                    assert!(len <= source.len());
+                    // SAFETY: as many bytes are borrowed.
+                    unsafe { super::copy(source.as_ptr(), part) };
                     assert_eq!(dst[start..start + len], source[..len]);
                     assert!(dst[start + len..].iter().all(|byte| *byte == 0));
                 }
@@ -214,9 +246,18 @@ mod vectors {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod vectors {
-    pub(super) fn copy(source: &[u8], dst: &mut [u8]) {
-        dst.copy_from_slice(source);
+    use std::ptr;
+
+    /// Copies as many bytes as `dst` has.
+    ///
+    /// # Safety
+    ///
+    /// They can be read at `source` and are not those of `dst`. They may
+    /// change meanwhile: each is read once, as it is then.
+    pub(super) unsafe fn copy(source: *const u8, dst: &mut [u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(source, dst.as_mut_ptr(), dst.len()) };
     }
 
-    pub(super) fn prefetch(_: &u8) {}
+    pub(super) fn prefetch(_: *const u8) {}
 }

@@ -90,10 +90,16 @@ impl Store {
     /// Runs a reading operation of the handle.
     pub(crate) fn read<T>(
         &self,
-        operation: impl FnOnce(&Handle) -> zrecord_core::Result<T>,
+        mut operation: impl FnMut(&Handle) -> zrecord_core::Result<T>,
     ) -> Result<T> {
         let handle = self.handle()?;
-        operation(&handle).map_err(Error::store(&self.path))
+        let result = match operation(&handle) {
+            // A writer in another process that recovers the store cuts what a
+            // reader opened meanwhile still counts.
+            Err(error) if error.is_corruption() && handle.has_moved() => operation(&handle),
+            result => result,
+        };
+        result.map_err(Error::store(&self.path))
     }
 
     /// Runs a changing operation of the handle.
@@ -274,8 +280,8 @@ impl Store {
     /// without a copy. While it lives, delete and compact are busy; it outlives
     /// the store.
     ///
-    /// A file that is cut under a view is outside the store's promise: reading
-    /// the view may then end the process.
+    /// A file that is cut or written by others under a view is outside the
+    /// store's promise: see [`View`].
     ///
     /// # Errors
     ///
@@ -320,7 +326,7 @@ impl Store {
         self.read(|handle| {
             let mut reading = handle.share()?;
             handle.follow(&mut reading)?;
-            let mut reader = handle.reader();
+            let mut reader = handle.reader()?;
             reader.refresh()?;
             reader.stats()
         })
@@ -388,7 +394,7 @@ impl Store {
     pub fn leftovers(&self) -> Result<Vec<FileName>> {
         self.read(|handle| {
             let _reading = handle.share()?;
-            let mut reader = handle.reader();
+            let mut reader = handle.reader()?;
             reader.refresh()?;
             reader.leftovers()
         })

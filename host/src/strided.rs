@@ -12,28 +12,38 @@ use crate::handle::{Handle, Reading, Snapshot};
 use crate::mapping::Mapping;
 use crate::options::Verify;
 use crate::pool;
+use crate::table::TableView;
 
-/// A batch of a raw store that has one chunk, which is mapped, and whose
-/// records are all known to be intact: copied without a look at the table.
-/// Others take the general way, which is some thirty nanoseconds a record
-/// slower.
+/// A batch of a raw store that has one chunk, which is mapped: copied without
+/// looking records up, and without a look at the table but for the checksums
+/// that are to be compared. Others take the general way, which is some thirty
+/// nanoseconds a record slower.
 pub(crate) struct Strided<'a> {
     indices: &'a [u64],
     record_len: usize,
     touched: Touched,
     mapping: Arc<Mapping>,
+    /// `None` where nothing is to be compared.
+    checks: Option<Checks<'a>>,
+}
+
+/// What comparing the checksums of a batch needs.
+struct Checks<'a> {
+    table: TableView<'a>,
+    snapshot: &'a Snapshot,
+    always: bool,
 }
 
 impl<'a> Strided<'a> {
     /// The batch, if it is such a one. All indices are in range.
     pub(crate) fn new(
         handle: &Handle,
-        reading: &Reading<'_>,
+        reading: &'a Reading<'_>,
         indices: &'a [u64],
         dst_len: usize,
         record_len: u64,
     ) -> Result<Option<Self>> {
-        let snapshot = &reading.snapshot;
+        let snapshot = &*reading.snapshot;
         let stride = u64::from(snapshot.commit.stride);
         let wanted = record_len.checked_mul(indices.len() as u64);
         if stride == 0
@@ -43,35 +53,36 @@ impl<'a> Strided<'a> {
         {
             return Ok(None);
         }
-        let known_intact = match handle.options.verify {
-            Verify::Never => true,
-            Verify::Always => false,
-            Verify::First => indices.iter().all(|index| snapshot.verified.contains(*index)),
-        };
-        let last = indices.iter().max().filter(|_| known_intact);
-        let Some(&last) = last else { return Ok(None) };
+        let Some(&last) = indices.iter().max() else { return Ok(None) };
         let farthest = location(snapshot, last);
         let chunk = reading.files.chunks.get(last, &farthest)?;
         let Some(mapping) = chunk.mapping(farthest.end()) else { return Ok(None) };
-        let touched = Touched { chunk, mapping: None, last: (last, farthest) };
-        Ok(Some(Self { indices, record_len: to_usize(record_len), touched, mapping }))
+        let touched =
+            Touched { chunk, mapping: Some(Arc::clone(&mapping)), last: (last, farthest) };
+        let checks = Checks::new(handle.options.verify, reading, indices)?;
+        Ok(Some(Self { indices, record_len: to_usize(record_len), touched, mapping, checks }))
     }
 
     /// Writes the records one behind the other.
     pub(crate) fn run(&self, dst: &mut [u8], threads: usize) -> Result<()> {
-        self.touched.check_size()?;
+        self.touched.check_file()?;
         let bytes = self.record_len * self.indices.len();
         let dst = &mut dst[..bytes];
-        if threads < 2 || bytes < PARALLEL_WEIGHT_MIN {
-            self.copy(self.indices, dst)?;
+        let copied = if threads < 2 || bytes < PARALLEL_WEIGHT_MIN {
+            self.copy(self.indices, dst)
         } else {
             let records = self.indices.len().div_ceil(threads * SHARES_PER_THREAD);
             let shares =
                 self.indices.chunks(records).zip(dst.chunks_mut(records * self.record_len));
-            pool::share_out(threads, shares.collect(), |(indices, dst)| self.copy(indices, dst))?;
+            pool::share_out(threads, shares.collect(), |(indices, dst)| self.copy(indices, dst))
+        };
+        // A file that was cut is the cause of whatever its bytes looked like,
+        // and its zeros are not to be taken for data.
+        self.touched.check_file()?;
+        if let Some(checks) = &self.checks {
+            checks.table.check_file()?;
         }
-        // So that a chunk which was cut meanwhile is not taken for zeros.
-        self.touched.check_size()
+        copied
     }
 
     fn copy(&self, indices: &[u64], dst: &mut [u8]) -> Result<()> {
@@ -79,9 +90,16 @@ impl<'a> Strided<'a> {
         for (position, (&index, record)) in indices.iter().zip(records).enumerate() {
             if let Some(&ahead) = indices.get(position + PREFETCH_DISTANCE) {
                 self.mapping.prefetch(self.offset(ahead), self.record_len);
+                if let Some(checks) = &self.checks {
+                    checks.table.prefetch(ahead);
+                }
             }
             if !self.mapping.copy(self.offset(index), record) {
                 return Err(too_short(index, &self.touched.last.1, 0));
+            }
+            // Hashed where it was just written, which is in the cache.
+            if let Some(checks) = &self.checks {
+                checks.check(index, record)?;
             }
         }
         Ok(())
@@ -91,6 +109,51 @@ impl<'a> Strided<'a> {
         // Below the size of a chunk, as the whole store is.
         to_usize(index) * self.record_len
     }
+}
+
+impl<'a> Checks<'a> {
+    fn new(verify: Verify, reading: &'a Reading<'_>, indices: &[u64]) -> Result<Option<Self>> {
+        let snapshot = &*reading.snapshot;
+        let needless = match verify {
+            Verify::Never => true,
+            Verify::Always => false,
+            Verify::First => indices.iter().all(|index| snapshot.verified.contains(*index)),
+        };
+        if needless {
+            return Ok(None);
+        }
+        let table = reading.files.table.view(snapshot.commit.length)?;
+        Ok(Some(Self { table, snapshot, always: verify == Verify::Always }))
+    }
+
+    fn check(&self, index: u64, record: &[u8]) -> Result<()> {
+        if !self.always && self.snapshot.verified.contains(index) {
+            return Ok(());
+        }
+        let location = self.table.location(index)?;
+        check_place(self.snapshot, index, &location)?;
+        location.check(index, record)?;
+        if !self.always {
+            self.snapshot.verified.insert(index);
+        }
+        Ok(())
+    }
+}
+
+/// An entry must agree with the stride: a checksum says nothing of the place
+/// that is read without a look at the entry.
+pub(crate) fn check_place(
+    snapshot: &Snapshot,
+    index: u64,
+    location: &RecordLocation,
+) -> Result<()> {
+    let stride = snapshot.commit.stride;
+    if stride == 0 || location.is_strided(snapshot.first_chunk, stride, index) {
+        return Ok(());
+    }
+    let reason =
+        format!("the header promises records of {stride} bytes in order, its entry is not of them");
+    Err(location.corrupt(index, reason))
 }
 
 /// Where a stride promises record `index`.

@@ -8,12 +8,15 @@ use zrecord_core::storage::{Access, Directory, File, FileName};
 use zrecord_core::{Error, Result};
 
 use crate::directory::{FsDirectory, FsFile};
-use crate::gather::to_usize;
+use crate::gather::{to_usize, was_cut};
 use crate::mapping::{Mapping, ROOMY};
 use crate::options::Io;
 
 /// The table is mapped in parts of this many bytes.
 const SEGMENT_SIZE: u64 = 1 << 30;
+/// At most so many parts are mapped, and what lies behind them is read by
+/// position: a file that is all hole must not take the address space.
+const SEGMENTS_MAX: u64 = 256;
 /// An entry has at most this many bytes in either format.
 const ENTRY_SIZE_MAX: usize = 24;
 
@@ -49,7 +52,11 @@ impl Table {
     pub(crate) fn may_be_newer(&self, commit: &Commit) -> bool {
         let segments = self.segments.load();
         let Some(header) = segments.first() else { return true };
-        match self.format {
+        // Of a header that was cut the map shows zeros, or nothing at all.
+        if self.file.size().map_or(true, |size| size < self.format.entry_offset(0)) {
+            return true;
+        }
+        let is_newer = match self.format {
             Format::Classic => {
                 let length = header.load_u32(classic::LENGTH_OFFSET);
                 length.is_none_or(|length| u64::from(length) != commit.length)
@@ -59,7 +66,8 @@ impl Table {
                 let sequence = header.load_u64(offset);
                 sequence.is_none_or(|sequence| sequence > commit.sequence)
             }),
-        }
+        };
+        is_newer || header.is_damaged()
     }
 
     /// The entries of the first `length` records, for reading.
@@ -70,13 +78,14 @@ impl Table {
     pub(crate) fn view(&self, length: u64) -> Result<TableView<'_>> {
         let end = self.format.entry_offset(length);
         let view = TableView { table: self, end, segments: self.segments(end) };
-        view.check_size()?;
+        view.check_file()?;
         Ok(view)
     }
 
     /// Mappings that cover the file up to `end`; fewer where it is to be read
     /// by position.
     fn segments(&self, end: u64) -> Arc<Vec<Arc<Mapping>>> {
+        let end = end.min(SEGMENTS_MAX * SEGMENT_SIZE);
         let covers = |segments: &[Arc<Mapping>]| {
             let mapped = segments.len() as u64 * SEGMENT_SIZE;
             let last = segments.last().map_or(0, |segment| segment.len() as u64);
@@ -124,7 +133,10 @@ impl TableView<'_> {
     /// Compares with the file's size: before entries are read from a map, so
     /// that nothing past its end is touched, and after, so that a file which
     /// was cut meanwhile is not taken for zeros.
-    pub(crate) fn check_size(&self) -> Result<()> {
+    pub(crate) fn check_file(&self) -> Result<()> {
+        if self.segments.iter().any(|segment| segment.is_damaged()) {
+            return Err(was_cut(FileName::Meta));
+        }
         let size = self.table.file.size().map_err(Error::io(FileName::Meta))?;
         if size >= self.end {
             return Ok(());
@@ -149,12 +161,24 @@ impl TableView<'_> {
         format.decode_entry(entry, index)
     }
 
+    /// Asks the processor for an entry that is about to be read.
+    pub(crate) fn prefetch(&self, index: u64) {
+        let format = self.table.format;
+        if let Some((segment, within)) = self.place(format.entry_offset(index)) {
+            segment.prefetch(within, ENTRY_SIZE_MAX);
+        }
+    }
+
     fn copy_mapped(&self, offset: u64, entry: &mut [u8]) -> bool {
-        let Ok(number) = usize::try_from(offset / SEGMENT_SIZE) else { return false };
-        let Some(segment) = self.segments.get(number) else { return false };
         // An entry that straddles two segments is read by position.
-        let within = usize::try_from(offset % SEGMENT_SIZE).unwrap_or(usize::MAX);
-        segment.copy(within, entry)
+        self.place(offset).is_some_and(|(segment, within)| segment.copy(within, entry))
+    }
+
+    /// The segment that maps a byte of the file, and where in it.
+    fn place(&self, offset: u64) -> Option<(&Mapping, usize)> {
+        let number = usize::try_from(offset / SEGMENT_SIZE).ok()?;
+        let within = usize::try_from(offset % SEGMENT_SIZE).ok()?;
+        Some((self.segments.get(number)?, within))
     }
 
     fn read(&self, offset: u64, entry: &mut [u8]) -> Result<()> {

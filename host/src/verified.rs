@@ -3,10 +3,15 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytemuck::allocation::zeroed_slice_box;
+
 /// The first segment has `1 << FIRST_BITS` records, each further one as many
 /// as all before it.
 const FIRST_BITS: u32 = 15;
-const SEGMENTS: usize = (u64::BITS - FIRST_BITS + 1) as usize;
+/// Records behind these are checked whenever they are read: an index is no
+/// more to be believed than the size of a file, which may be all hole.
+const RECORDS_MAX: u64 = 1 << 32;
+const SEGMENTS: usize = (RECORDS_MAX.ilog2() - FIRST_BITS + 1) as usize;
 
 /// One bit a record, of one generation of the store. Bits are only written
 /// when they change, so that later passes over the data share nothing that is
@@ -36,8 +41,9 @@ impl Verified {
         let place = Place::of(index);
         let Some(segment) = self.segments.get(place.segment) else { return };
         let words = segment.get_or_init(|| {
-            let words = (place.segment_len / u64::from(u64::BITS)).max(1);
-            (0..words).map(|_| AtomicU64::new(0)).collect()
+            // Zeroed by the system, page by page, as bits are set.
+            let words = place.segment_len / u64::from(u64::BITS);
+            zeroed_slice_box(usize::try_from(words).unwrap_or(usize::MAX))
         });
         let Some(word) = words.get(place.word) else { return };
         if word.load(Ordering::Relaxed) & place.bit == 0 {
@@ -87,7 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn an_index_past_any_store_is_not_verified() {
-        assert!(!Verified::default().contains(u64::MAX));
+    fn an_index_past_any_store_takes_no_memory() {
+        let verified = Verified::default();
+        for index in [u64::MAX, 1 << 40, RECORDS_MAX] {
+            verified.insert(index);
+            assert!(!verified.contains(index));
+        }
+        assert!(verified.segments.iter().all(|segment| segment.get().is_none()));
+        verified.insert(RECORDS_MAX - 1);
+        assert!(verified.contains(RECORDS_MAX - 1));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
 use zrecord_core::{Error, Result};
 
-use crate::gather::to_usize;
+use crate::gather::{Touched, to_usize};
 use crate::handle::{Handle, Reading};
 use crate::lock::Presence;
 use crate::mapping::Mapping;
@@ -17,6 +17,12 @@ use crate::strided;
 
 /// The bytes of neighbouring records, where they are mapped. Keeps the map
 /// alive, also after the store is closed.
+///
+/// The user of a view keeps others from writing the file or cutting it while
+/// the view lives. When it is cut all the same, the [guard](crate::guard) lets
+/// the view show zeros from some place on, which
+/// [`is_damaged`](Self::is_damaged) tells; without the guard, reading it ends
+/// the process.
 pub struct View {
     /// `None` when it is empty.
     mapping: Option<Arc<Mapping>>,
@@ -46,13 +52,21 @@ impl Drop for Alive {
     }
 }
 
+impl View {
+    /// Whether the file was cut under a view of it, as far as it was read: the
+    /// bytes may then be zeros that were never stored.
+    pub fn is_damaged(&self) -> bool {
+        self.mapping.as_ref().is_some_and(|mapping| mapping.is_damaged())
+    }
+}
+
 impl Deref for View {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         // Planned to lie within the map.
         let mapping = self.mapping.as_ref();
-        mapping.and_then(|mapping| mapping.bytes(self.offset, self.len)).unwrap_or_default()
+        mapping.and_then(|mapping| mapping.lend(self.offset, self.len)).unwrap_or_default()
     }
 }
 
@@ -77,22 +91,19 @@ impl Handle {
         let alive = Alive::new(self);
         let (first, last) = ends(&reading, start, stop)?;
         let chunk = reading.files.chunks.get(start, &first)?;
-        let file = first.file();
-        let size = || chunk.size().map_err(|source| Error::Io { file, source });
-        if size()? < last.end() {
-            return Err(last.corrupt(stop - 1, "the chunk was cut short"));
-        }
         let mapping = chunk.mapping(last.end()).ok_or_else(|| Error::Unsupported {
             what: "a view of a store that is read by position (io=pread); gather copies".into(),
         })?;
+        let touched =
+            Touched { chunk, mapping: Some(Arc::clone(&mapping)), last: (stop - 1, last) };
+        touched.check_file()?;
         let offset = to_usize(u64::from(first.offset));
         let len = to_usize(last.end()) - offset;
         let view = View { mapping: Some(mapping), offset, len, _alive: alive };
-        self.check_view(&reading, start, stop, &view)?;
-        if size()? < last.end() {
-            return Err(last.corrupt(stop - 1, "the chunk was cut short"));
-        }
-        Ok(view)
+        let checked = self.check_view(&reading, start, stop, &view);
+        // A file that was cut is the cause of whatever its bytes looked like.
+        touched.check_file()?;
+        checked.map(|()| view)
     }
 
     /// Compares checksums, as reading the records would.
@@ -113,10 +124,12 @@ impl Handle {
                 Some(table) => table,
                 None => &*table.insert(reading.files.table.view(snapshot.commit.length)?),
             };
-            table.location(index)?.check(index, record)?;
+            let location = table.location(index)?;
+            strided::check_place(snapshot, index, &location)?;
+            location.check(index, record)?;
             snapshot.verified.insert(index);
         }
-        table.map_or(Ok(()), |table| table.check_size())
+        table.map_or(Ok(()), |table| table.check_file())
     }
 }
 

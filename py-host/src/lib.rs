@@ -19,6 +19,7 @@ mod progress;
 mod sampler;
 mod source;
 mod store;
+mod successor;
 mod value;
 mod view;
 
@@ -42,6 +43,8 @@ mod _native {
     use crate::source::Source;
     #[pymodule_export]
     use crate::store::Store;
+    #[pymodule_export]
+    use crate::successor::Successor;
     use pyo3::prelude::*;
 
     #[pymodule_init]

@@ -8,6 +8,7 @@
 
 mod bench;
 mod command;
+mod crash;
 mod demo;
 mod lint;
 mod python;
@@ -48,6 +49,13 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Crash the writer at every position of random workloads: `--points N`,
+    /// `--seed S`, `--replay POINT`.
+    Crash {
+        /// Arguments for the simulator.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Make the Python environment in `.venv`, with the wheel installed.
     Python,
     /// Build the wheel into `dist`.
@@ -66,6 +74,7 @@ fn main() -> ExitCode {
         Job::Demo => demo::run(&tree, &mut steps),
         Job::Test { all } => suite::run(&tree, &mut steps, all),
         Job::Bench { arguments } => bench::run(&tree, &mut steps, &arguments),
+        Job::Crash { arguments } => crash::run(&tree, &mut steps, &arguments),
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),

@@ -14,6 +14,7 @@
 //! | [`store`] | the sequential reference [`Store`](store::Store): every operation, one thread |
 //! | [`writer`] | append, sync, delete, compact, train: the only code that changes a store |
 //! | [`recovery`] | what a store holds after a writer died, decided by reading |
+//! | [`salvage`] | opening what is left of a damaged store |
 //! | [`reader`] | opening, the record table, stored bytes by position |
 //! | [`codec`] | raw, zstd, zstd with a dictionary; packing one record |
 //! | [`schema`], [`dtype`] | what the bytes of a record mean |
@@ -27,8 +28,10 @@ pub mod codec;
 pub mod dtype;
 pub mod error;
 pub mod format;
+mod overlap;
 pub mod reader;
 pub mod recovery;
+pub mod salvage;
 pub mod sampler;
 pub mod schema;
 pub mod storage;

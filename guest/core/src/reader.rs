@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::format::{Commit, Format, RecordLocation, classic, extended, u64_at};
+use crate::format::{Commit, Format, RecordLocation, classic, extended};
 use crate::schema::{SCHEMA_SIZE_MAX, Schema};
 use crate::storage::{Access, Directory, File, FileName, Span};
 
@@ -17,6 +17,8 @@ pub const DICTIONARY_SIZE_MAX: u64 = 16 << 20;
 
 /// How many entries of the table are read at once when it is scanned.
 const ENTRIES_PER_BLOCK: u64 = 4096;
+/// A reader keeps at most this many chunk files open.
+const CHUNKS_OPEN_MAX: usize = 16;
 /// How often a commit slot is read again while a writer is changing it.
 const SLOT_ATTEMPTS: u32 = 100;
 
@@ -51,9 +53,9 @@ impl Identity {
 #[derive(Debug)]
 pub struct Reader<D: Directory> {
     pub(crate) directory: D,
-    access: Access,
+    pub(crate) access: Access,
     pub(crate) meta: D::File,
-    identity: Identity,
+    pub(crate) identity: Identity,
     pub(crate) commit: Commit,
     pub(crate) chunks: BTreeMap<u32, Chunk<D::File>>,
 }
@@ -150,7 +152,7 @@ impl<D: Directory> Reader<D> {
         }
     }
 
-    fn read_classic_commit(&self) -> Result<Commit> {
+    pub(crate) fn read_classic_commit(&self) -> Result<Commit> {
         let mut header = [0; classic::HEADER_SIZE];
         read_exact(&self.meta, FileName::Meta, &mut header, 0)?;
         let mut commit = classic::decode_header(&header)
@@ -205,6 +207,13 @@ impl<D: Directory> Reader<D> {
             .zip(bytes.chunks_exact(size))
             .map(|(&index, entry)| format.decode_entry(entry, index))
             .collect()
+    }
+
+    /// Where record `index` lies, counted or not.
+    pub(crate) fn location(&self, index: u64) -> Result<RecordLocation> {
+        let mut entry = Vec::new();
+        self.entries(index, 1, &mut entry)?;
+        self.format().decode_entry(&entry, index)
     }
 
     /// The entries of records `first..first + count` as bytes.
@@ -287,6 +296,11 @@ impl<D: Directory> Reader<D> {
 
     /// The file of a chunk, opened when it is first asked for.
     pub(crate) fn chunk(&mut self, number: u32) -> Result<&mut Chunk<D::File>> {
+        // What a writer has written through a file it also syncs through it.
+        let is_full = self.chunks.len() >= CHUNKS_OPEN_MAX && self.access == Access::Read;
+        if is_full && !self.chunks.contains_key(&number) {
+            self.chunks.pop_first();
+        }
         match self.chunks.entry(number) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
@@ -323,10 +337,7 @@ impl<D: Directory> Reader<D> {
         }
         let bytes = self.read_small(name, DICTIONARY_SIZE_MAX)?;
         if self.format() == Format::Extended {
-            let mut hash = [0; 8];
-            let offset = extended::dictionary_hash_offset(number);
-            read_exact(&self.meta, FileName::Meta, &mut hash, offset)?;
-            check_hash(name, &bytes, u64_at(&hash, 0))?;
+            check_hash(name, &bytes, self.dictionary_hash(number)?)?;
         }
         Ok(bytes)
     }
@@ -365,7 +376,7 @@ impl<D: Directory> Reader<D> {
     }
 
     /// Reads a whole file that must be there and not be larger than `limit`.
-    fn read_small(&self, name: FileName, limit: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read_small(&self, name: FileName, limit: u64) -> Result<Vec<u8>> {
         let file =
             self.directory.open(name, Access::Read).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => Error::corrupt(name, "it is missing"),
@@ -382,7 +393,7 @@ impl<D: Directory> Reader<D> {
 }
 
 /// Recognises the format by its first bytes.
-fn read_identity(meta: &impl File) -> Result<Identity> {
+pub(crate) fn read_identity(meta: &impl File) -> Result<Identity> {
     let mut head = [0; extended::IDENTITY_SIZE];
     let read = meta.read(&mut head, 0).map_err(Error::io(FileName::Meta))?;
     let not_a_store = |reason: String| Error::NotAStore { reason };

@@ -26,6 +26,23 @@ pub struct Recovery {
     pub kept: u64,
 }
 
+/// Whether two slots rest on the same sync. A slot that rests on an older one
+/// may lack what was made durable since: writes of the slots between may have
+/// been lost.
+fn same_sync(a: &Commit, b: &Commit) -> bool {
+    let synced = |commit: &Commit| Commit {
+        sequence: 0,
+        length: 0,
+        unsynced_hash: 0,
+        live_stored: 0,
+        live_len: 0,
+        tail: commit.durable_tail,
+        stride: 0,
+        ..*commit
+    };
+    synced(a) == synced(b)
+}
+
 impl<D: Directory> Reader<D> {
     /// Brings the commit to what can be trusted when no writer is at work.
     /// Writes nothing; quick when the store was closed cleanly.
@@ -50,7 +67,7 @@ impl<D: Directory> Reader<D> {
         }
         let mut recovered = None;
         for slot in slots {
-            if self.holds(&slot)? {
+            if same_sync(&slot, &newest) && self.holds(&slot)? {
                 recovered = Some(slot);
                 break;
             }

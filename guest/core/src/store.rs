@@ -69,7 +69,12 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         if recover {
             reader.recover()?;
         }
-        Ok(Self::over(Handle::Reader(reader)))
+        Ok(Self::of_reader(reader))
+    }
+
+    /// A store for reading, as far as `reader` has come.
+    pub fn of_reader(reader: Reader<D>) -> Self {
+        Self::over(Handle::Reader(reader))
     }
 
     /// Opens a store for writing; the caller holds the writer's lock.
@@ -195,13 +200,22 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     }
 
     pub(crate) fn load_dictionary(&mut self, number: u8) -> Result<()> {
-        if !self.dictionaries.contains_key(&number) {
+        if !self.has_dictionary(number) {
             let bytes = self.reader().dictionary(number)?;
-            let dictionary = Z::dictionary(&bytes).map_err(|error| {
-                Error::corrupt(crate::storage::FileName::Dictionary(number), error.to_string())
-            })?;
-            self.dictionaries.insert(number, dictionary);
+            self.insert_dictionary(number, &bytes)?;
         }
+        Ok(())
+    }
+
+    pub(crate) fn has_dictionary(&self, number: u8) -> bool {
+        self.dictionaries.contains_key(&number)
+    }
+
+    pub(crate) fn insert_dictionary(&mut self, number: u8, bytes: &[u8]) -> Result<()> {
+        let dictionary = Z::dictionary(bytes).map_err(|error| {
+            Error::corrupt(crate::storage::FileName::Dictionary(number), error.to_string())
+        })?;
+        self.dictionaries.insert(number, dictionary);
         Ok(())
     }
 

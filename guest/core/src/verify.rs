@@ -1,12 +1,16 @@
 //! Finding everything that is wrong with a store, each fault with its place.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
 use crate::codec::{Codec, Zstd};
 use crate::error::{Error, Result};
-use crate::format::{Format, RecordLocation, extended};
-use crate::reader::{Identity, Reader, read_exact, read_slots, to_usize};
+use crate::format::{CHUNK_SIZE_MAX, Commit, Format, RecordLocation, classic, extended};
+use crate::overlap::Places;
+use crate::reader::{Identity, Reader, to_usize};
+use crate::salvage::read_header;
+use crate::schema::Schema;
 use crate::storage::{Directory, FileName};
 use crate::store::Store;
 
@@ -28,11 +32,12 @@ impl Fault {
         Self { file, offset: None, index: None, reason: reason.into() }
     }
 
-    /// The fault that an error reports; other errors are handed back.
+    /// The fault that an error reports: a corruption, or a file of the store
+    /// that cannot be read; other errors are handed back.
     ///
     /// # Errors
     ///
-    /// The error, when it is no corruption of the store.
+    /// The error, when it is none of the store's.
     pub fn from_error(error: Error) -> Result<Self> {
         Ok(match error {
             Error::Corrupt { file, reason } => Self::of_file(file, reason),
@@ -45,6 +50,8 @@ impl Fault {
                 index: Some(index),
                 reason: format!("checksum {found:08x}, expected {expected:08x}"),
             },
+            // What the system does not read is lost to whoever wants it.
+            Error::Io { file, source } => Self::of_file(file, source.to_string()),
             other => return Err(other),
         })
     }
@@ -70,105 +77,185 @@ impl<D: Directory> Reader<D> {
     ///
     /// # Errors
     ///
-    /// IO errors; faults are not errors.
+    /// IO errors of `meta.zr`; faults are not errors.
     pub fn verify_structure(&mut self) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
-        if let Identity::Extended(id) = *self.identity() {
-            self.verify_header(&id, &mut faults)?;
-        }
-        collect(&mut faults, self.schema())?;
-        for number in 0..self.commit().dictionaries {
-            let number = u8::try_from(number).unwrap_or(u8::MAX);
-            collect(&mut faults, self.dictionary(number))?;
-        }
-        self.verify_places(&mut faults)?;
+        self.report_structure(&mut |fault| faults.push(fault))?;
         Ok(faults)
     }
 
-    fn verify_header(&mut self, id: &extended::StoreId, faults: &mut Vec<Fault>) -> Result<()> {
-        let mut header = vec![0; to_usize(extended::ENTRIES_OFFSET)];
-        read_exact(&self.meta, FileName::Meta, &mut header, 0)?;
-        for range in unused_header(self.commit().dictionaries) {
-            let start = to_usize(range.start);
-            let unused = &header[start..to_usize(range.end)];
-            if let Some(position) = unused.iter().position(|&byte| byte != 0) {
-                faults.push(Fault {
-                    file: FileName::Meta,
-                    offset: Some((start + position) as u64),
-                    index: None,
-                    reason: "an unused byte is not zero".into(),
-                });
+    /// As [`verify_structure`](Self::verify_structure), a fault at a time: a
+    /// table may hold more than memory does.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn report_structure(&mut self, report: &mut dyn FnMut(Fault)) -> Result<()> {
+        let is_counted = match *self.identity() {
+            Identity::Extended(_) => self.report_extended_header(report)?,
+            Identity::Classic => self.report_classic_header(report)?,
+        };
+        self.report_table_size(report)?;
+        match self.schema() {
+            Ok(_) => {}
+            // Nothing can be said of the records by a schema that is not
+            // understood.
+            Err(Error::Unsupported { what }) => {
+                report(Fault::of_file(FileName::Schema, format!("unsupported: {what}")));
+            }
+            Err(error) => report(Fault::from_error(error)?),
+        }
+        for number in 0..self.commit().dictionaries {
+            let number = u8::try_from(number).unwrap_or(u8::MAX);
+            if let Err(error) = self.dictionary(number) {
+                report(Fault::from_error(error)?);
             }
         }
-        let slots = read_slots(&self.meta, id)?;
-        for (slot, page) in slots.iter().zip(0..) {
-            if slot.is_none() {
-                faults.push(Fault {
-                    file: FileName::Meta,
-                    offset: Some(extended::slot_offset(page)),
-                    index: None,
-                    reason: "the commit slot is damaged".into(),
-                });
+        self.report_places(is_counted, report)
+    }
+
+    /// Returns whether a slot says what the store holds.
+    fn report_extended_header(&mut self, report: &mut dyn FnMut(Fault)) -> Result<bool> {
+        let header = read_header(&self.meta, Format::Extended)?;
+        let mut at = |offset: u64, reason: String| {
+            report(Fault { file: FileName::Meta, offset: Some(offset), index: None, reason });
+        };
+        if !header.starts_with(&extended::MAGIC) {
+            at(0, format!("it begins with {:02x?}, not ZRX1", head(&header)));
+        } else if let Err(reason) = extended::decode_identity(&header) {
+            at(0, reason);
+        }
+        for range in unused_header(self.commit().dictionaries) {
+            let end = to_usize(range.end).min(header.len());
+            let unused = header.get(to_usize(range.start)..end).unwrap_or_default();
+            if let Some(position) = unused.iter().position(|&byte| byte != 0) {
+                at(range.start + position as u64, "an unused byte is not zero".into());
+            }
+        }
+        let id = self.identity().id().unwrap_or_default();
+        let mut valid = 0;
+        for sequence in 0..2 {
+            let offset = extended::slot_offset(sequence);
+            let slot = header.get(to_usize(offset)..).unwrap_or_default();
+            let slot = slot.get(..extended::SLOT_SIZE);
+            match slot.and_then(|slot| extended::decode_slot(slot, &id)) {
+                Some(_) => valid += 1,
+                None => at(offset, "the commit slot is damaged".into()),
             }
         }
         // Bytes past the end mean nothing: a cut append leaves them, and the
         // next writer cuts them off.
+        Ok(valid > 0)
+    }
+
+    fn report_classic_header(&mut self, report: &mut dyn FnMut(Fault)) -> Result<bool> {
+        let header = read_header(&self.meta, Format::Classic)?;
+        let decoded = if header.starts_with(&classic::MAGIC) {
+            classic::decode_header(&header).map(|_| ())
+        } else {
+            Err(format!("it begins with {:02x?}, not ZREC", head(&header)))
+        };
+        let is_valid = decoded.is_ok();
+        if let Err(reason) = decoded {
+            report(Fault { file: FileName::Meta, offset: Some(0), index: None, reason });
+        }
+        Ok(is_valid)
+    }
+
+    fn report_table_size(&self, report: &mut dyn FnMut(Fault)) -> Result<()> {
+        let (length, present) = (self.commit().length, self.entries_present()?);
+        if present < length {
+            let reason = format!(
+                "it was cut short: {length} records are counted, it has the entries of {present}"
+            );
+            let offset = Some(self.format().entry_offset(present));
+            report(Fault { file: FileName::Meta, offset, index: Some(present), reason });
+        }
         Ok(())
     }
 
-    /// Every entry is possible and no two records overlap, and the sums in
-    /// the header are the table's.
-    fn verify_places(&mut self, faults: &mut Vec<Fault>) -> Result<()> {
-        let mut places: Vec<(u32, u32, u32, u64)> = Vec::new();
+    /// Every entry is possible, no two records overlap, no chunk is shorter
+    /// than the header says or longer than any may be, and the sums in the
+    /// header, where it counts, are the table's.
+    fn report_places(&mut self, is_counted: bool, report: &mut dyn FnMut(Fault)) -> Result<()> {
+        let mut places = Places::default();
+        let mut chunks = BTreeSet::new();
         let (mut live_stored, mut live_len) = (0_u64, 0_u64);
         let mut first_chunk = None;
         let mut entries = Vec::new();
         let format = self.format();
         let size = to_usize(format.entry_size());
-        let length = self.commit().length;
-        for (first, count) in crate::reader::blocks(0..length) {
+        let Commit { length, stride, .. } = *self.commit();
+        let present = self.entries_present()?;
+        for (first, count) in crate::reader::blocks(0..present) {
             if let Err(error) = self.entries(first, count, &mut entries) {
-                faults.push(Fault::from_error(error)?);
-                return Ok(());
+                report(Fault { index: Some(first), ..Fault::from_error(error)? });
+                continue;
             }
             for (index, entry) in (first..).zip(entries.chunks_exact(size)) {
                 // A bad entry is reported with its record.
                 let Ok(location) = format.decode_entry(entry, index) else { continue };
                 let first = *first_chunk.get_or_insert(location.chunk);
-                if self.commit().stride != 0
-                    && !location.is_strided(first, self.commit().stride, index)
-                {
+                if stride != 0 && !location.is_strided(first, stride, index) {
                     let reason = "it does not lie where the header's stride says";
-                    faults.push(Fault::from_error(location.corrupt(index, reason))?);
+                    report(Fault::from_error(location.corrupt(index, reason))?);
                 }
-                live_stored += u64::from(location.stored_len);
-                live_len += u64::from(location.len);
+                live_stored = live_stored.saturating_add(location.stored_len.into());
+                live_len = live_len.saturating_add(location.len.into());
                 if location.stored_len > 0 {
-                    places.push((location.chunk, location.offset, location.stored_len, index));
+                    chunks.insert(location.chunk);
                 }
+                places.push(index, &location);
             }
         }
-        places.sort_unstable();
-        for pair in places.windows(2) {
-            let ((chunk, offset, stored_len, index), (next_chunk, next, _, next_index)) =
-                (pair[0], pair[1]);
-            if chunk == next_chunk && u64::from(offset) + u64::from(stored_len) > u64::from(next) {
-                faults.push(Fault {
-                    file: FileName::Chunk(chunk),
-                    offset: Some(u64::from(next)),
-                    index: Some(next_index),
-                    reason: format!("it overlaps record {index}, which begins at {offset}"),
-                });
-            }
-        }
+        places.report(self, report)?;
+        self.report_chunk_sizes(&chunks, report)?;
         let commit = self.commit();
         let sums = (commit.live_stored, commit.live_len);
-        if format == Format::Extended && sums != (live_stored, live_len) {
+        let is_summed = format == Format::Extended && is_counted && present == length;
+        if is_summed && sums != (live_stored, live_len) {
             let reason = format!(
                 "its header sums up {} stored and {} plain bytes, its table {live_stored} and {live_len}",
                 sums.0, sums.1
             );
-            faults.push(Fault::of_file(FileName::Meta, reason));
+            report(Fault::of_file(FileName::Meta, reason));
+        }
+        Ok(())
+    }
+
+    /// A chunk that is too short for a record is reported with the record, and
+    /// so is one that is missing.
+    fn report_chunk_sizes(
+        &mut self,
+        chunks: &BTreeSet<u32>,
+        report: &mut dyn FnMut(Fault),
+    ) -> Result<()> {
+        let tail = self.commit().tail;
+        let (most, used) = match self.format() {
+            Format::Classic => (classic::CHUNK_FILE_SIZE, 0),
+            Format::Extended => (CHUNK_SIZE_MAX, u64::from(tail.offset)),
+        };
+        let tail_chunk = (used > 0).then_some(tail.chunk);
+        for &number in chunks.iter().chain(tail_chunk.iter().filter(|tail| !chunks.contains(tail)))
+        {
+            let size = match self.chunk_size(number) {
+                Ok(size) => size.unwrap_or(0),
+                // Each of its records says so; a tail without any must here.
+                Err(_) if chunks.contains(&number) => continue,
+                Err(error) => {
+                    report(Fault::from_error(error)?);
+                    continue;
+                }
+            };
+            let file = FileName::Chunk(number);
+            if size > most {
+                let reason = format!("it has {size} bytes, a chunk at most {most}");
+                report(Fault::of_file(file, reason));
+            }
+            if tail_chunk == Some(number) && size < used {
+                let reason = format!("it was cut short: {used} bytes are in use, it has {size}");
+                report(Fault { offset: Some(size), ..Fault::of_file(file, reason) });
+            }
         }
         Ok(())
     }
@@ -205,6 +292,20 @@ impl<D: Directory> Reader<D> {
     }
 }
 
+/// Memory that checking reuses from record to record.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    stored: Vec<u8>,
+    plain: Vec<u8>,
+}
+
+impl Scratch {
+    /// The stored bytes of the record that was checked last.
+    pub fn stored(&self) -> &[u8] {
+        &self.stored
+    }
+}
+
 impl<D: Directory, Z: Zstd> Store<D, Z> {
     /// Checks records `range`, as far as there are any: that each can be read,
     /// matches its checksum, decodes to its length and fits the schema. Work
@@ -212,24 +313,39 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     ///
     /// # Errors
     ///
-    /// IO errors; faults are not errors.
+    /// Faults are not errors.
     pub fn verify_records(&mut self, range: Range<u64>) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
         let schema = self.schema().ok().flatten();
-        let mut stored = Vec::new();
-        let mut plain = Vec::new();
-        for index in range.start..range.end.min(self.len()) {
-            let checked = self.reader().locations(&[index]).and_then(|locations| {
-                let location = &locations[0];
-                self.verify_record(index, location, &mut stored, &mut plain)?;
-                let fits = schema
-                    .as_ref()
-                    .map_or(Ok(()), |schema| schema.check_record_len(u64::from(location.len)));
-                fits.map_err(|reason| location.corrupt(index, reason))
-            });
-            collect(&mut faults, checked)?;
+        let mut scratch = Scratch::default();
+        let present = self.reader().entries_present()?;
+        for index in range.start..range.end.min(present) {
+            if let Err(error) = self.check_record(index, schema.as_ref(), &mut scratch) {
+                let fault = Fault::from_error(error)?;
+                faults.push(Fault { index: Some(index), ..fault });
+            }
         }
         Ok(faults)
+    }
+
+    /// Checks all that can be checked of one record: that it can be read,
+    /// matches its checksum, decodes to its length and fits `schema`. Its
+    /// stored bytes are then in `scratch`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn check_record(
+        &mut self,
+        index: u64,
+        schema: Option<&Schema>,
+        scratch: &mut Scratch,
+    ) -> Result<RecordLocation> {
+        let location = self.reader().location(index)?;
+        self.verify_record(index, &location, &mut scratch.stored, &mut scratch.plain)?;
+        let fits = schema.map_or(Ok(()), |schema| schema.check_record_len(location.len.into()));
+        fits.map_err(|reason| location.corrupt(index, reason))?;
+        Ok(location)
     }
 
     fn verify_record(
@@ -253,6 +369,11 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     }
 }
 
+/// The bytes by which a format is recognised, as far as they are there.
+fn head(header: &[u8]) -> &[u8] {
+    header.get(..extended::MAGIC.len()).unwrap_or(header)
+}
+
 /// Parts of the header that hold nothing.
 fn unused_header(dictionaries: u32) -> Vec<Range<u64>> {
     let hashes_end = extended::DICTIONARY_HASHES_OFFSET + 8 * u64::from(dictionaries);
@@ -267,12 +388,4 @@ fn unused_header(dictionaries: u32) -> Vec<Range<u64>> {
         unused.push(slot + extended::SLOT_SIZE as u64..slot + extended::PAGE_SIZE);
     }
     unused
-}
-
-/// Keeps a corruption as a fault and hands other errors on.
-fn collect<T>(faults: &mut Vec<Fault>, result: Result<T>) -> Result<()> {
-    if let Err(error) = result {
-        faults.push(Fault::from_error(error)?);
-    }
-    Ok(())
 }

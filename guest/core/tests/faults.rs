@@ -274,3 +274,34 @@ fn a_failed_append_is_not_staged() {
         assert_eq!(contents(&mut store), expected, "operation {operation}");
     }
 }
+
+#[test]
+fn a_failed_sync_is_said_by_every_later_change_and_by_close() {
+    for format in [Format::Extended, Format::Classic] {
+        let policy = PackPolicy::new(Codec::Raw, format);
+        let mut failures = 0;
+        for operation in 0..12 {
+            let files = MemoryDirectory::new();
+            let mut store = Store::<_, Libzstd>::create(files.clone(), identity(format)).unwrap();
+            store.append(&[b"before"], policy).unwrap();
+            store.close().unwrap();
+            let directory = FaultyDirectory::failing_once(files.clone(), operation);
+            let Ok((mut store, _)) = Store::<_, Libzstd>::open_writer(directory) else { continue };
+            if store.append(&[b"after"], policy).is_err() || store.sync().is_ok() {
+                continue;
+            }
+            failures += 1;
+            assert!(matches!(store.append(&[b"x"], policy), Err(Error::Poisoned)));
+            assert!(matches!(store.delete(&[0]), Err(Error::Poisoned)));
+            assert!(matches!(store.compact(&mut |_| {}), Err(Error::Poisoned)));
+            assert!(matches!(store.sync(), Err(Error::Poisoned)));
+            // It still reads.
+            let expected = [b"before".to_vec(), b"after".to_vec()];
+            assert_eq!(contents(&mut store), expected);
+            assert!(matches!(store.close(), Err(Error::Poisoned)));
+            let (mut store, _) = Store::<_, Libzstd>::open_writer(files).unwrap();
+            assert_eq!(contents(&mut store), expected);
+        }
+        assert!(failures >= 2, "{failures} syncs failed");
+    }
+}

@@ -1,16 +1,31 @@
 //! `flock`, by way of std: presence on the directory, the writer's on
 //! `lock.zr`.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::{Attempt, Which};
 
 pub(super) fn open_presence(directory: &Path) -> io::Result<File> {
-    File::open(directory)
+    // Whatever stands there, opening it must not block.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(directory)
+}
+
+/// Whether the directory that was opened is still the one with that name.
+pub(super) fn is_at(file: &File, directory: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let (ours, there) = match directory.metadata() {
+        Ok(there) => (file.metadata()?, there),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    Ok((ours.dev(), ours.ino()) == (there.dev(), there.ino()))
 }
 
 pub(super) fn try_shared(file: &File, _: Which) -> io::Result<Attempt> {

@@ -24,6 +24,11 @@ pub(super) fn open_presence(directory: &Path) -> io::Result<File> {
     File::open(lock_path(directory))
 }
 
+/// A directory in which a file is open cannot be renamed here.
+pub(super) fn is_at(_: &File, _: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
 pub(super) fn try_shared(file: &File, which: Which) -> io::Result<Attempt> {
     lock(file, which, 0)
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from ._settings import (
 )
 from .errors import (
     InvalidArgumentError,
-    NotAStoreError,
+    PoisonedError,
     SchemaError,
     StoreExistsError,
     TooLargeError,
@@ -33,8 +32,6 @@ from .zrecord import Zrecord
 
 STORE_FILES = re.compile(r"(meta\.zr|schema\.msgpack|dict(\.\d+)?\.zr)(\.new)?|\d+\.zr|lock\.zr")
 """The names of all files that a store may have."""
-
-EXCHANGE = 2  # RENAME_EXCHANGE of Linux's renameat2
 
 
 class Conversion:
@@ -71,6 +68,7 @@ class Conversion:
         self._store: Zrecord | None = None
         self._uncommitted = 0
         self._made: Path | None = None
+        self._successor: _native.Successor | None = None
         self._keeps_directory = self.path.exists()
 
     def _format(self, wanted: str | None) -> str:
@@ -123,10 +121,8 @@ class Conversion:
             self._check_metadata(metadata)
             target, mode = self.path, "a"
         elif self.if_exists == "replace":
-            _check_replaceable(self.path)
-            real = self.path.resolve()
-            target, mode = real.with_name(f".{real.name}.{secrets.token_hex(6)}.new"), "x"
-            self._made = target
+            self._successor = _native.Successor(os.fspath(self.path))
+            target, mode = Path(self._successor.path), "x"
         else:
             target, mode = self.path, "x" if self.if_exists == "error" else "a"
             self._made = target
@@ -157,24 +153,26 @@ class Conversion:
         store._native.commit_staged()
         store.sync()
         store.close()
-        if self.if_exists == "replace" and self._made is not None:
-            _swap(self._made, self.path.resolve())
+        if self._successor is not None:
+            self._successor.publish()
         self._made = None
 
     def abort(self) -> None:
         """Takes back what was not committed; a store that was made for it goes too."""
-        if self._store is None:
-            return
         committed = 0
-        try:
-            if not self._store.closed:
-                self._store._native.discard_staged()
-                committed = len(self._store)
-        finally:
-            self._store.close()
-        if self._made is not None and (committed == 0 or self.if_exists == "replace"):
-            keep = self._keeps_directory and self._made == self.path
-            remove_store(self._made, keep_directory=keep)
+        if self._store is not None:
+            try:
+                if not self._store.closed:
+                    self._store._native.discard_staged()
+                    committed = len(self._store)
+            finally:
+                # What has failed is on its way to the caller.
+                with contextlib.suppress(PoisonedError):
+                    self._store.close()
+        if self._successor is not None:
+            self._successor.discard()
+        elif self._store is not None and self._made is not None and committed == 0:
+            remove_store(self._made, keep_directory=self._keeps_directory)
 
 
 def train(
@@ -203,60 +201,6 @@ def remove_store(path: Path, *, keep_directory: bool = False) -> None:
     if not keep_directory:
         with contextlib.suppress(OSError):
             path.rmdir()
-
-
-def _check_replaceable(path: Path) -> None:
-    """Refuses to replace what is more than a store."""
-    if not path.is_dir():
-        return
-    strange = [entry.name for entry in path.iterdir() if not STORE_FILES.fullmatch(entry.name)]
-    if strange:
-        raise NotAStoreError(
-            f"{path}: it holds {sorted(strange)[0]!r}, which is none of a store's files, "
-            "so it is not replaced"
-        )
-    if (path / "meta.zr").exists():
-        with Zrecord(path, mode="a") as old:
-            old._native.lock_writer()
-
-
-def _swap(new: Path, path: Path) -> None:
-    """Puts ``new`` in the place of ``path``, at once where the system can."""
-    old = None
-    if not path.exists():
-        new.rename(path)
-    elif _exchange(new, path):
-        old = new
-    else:
-        old = path.with_name(f".{path.name}.{secrets.token_hex(6)}.old")
-        path.rename(old)
-        new.rename(path)
-    _sync_directory(path.parent)
-    if old is not None:
-        remove_store(old)
-
-
-def _sync_directory(path: Path) -> None:
-    if os.name == "nt":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchanges two names in one step; False if the system cannot."""
-    import ctypes
-
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError, TypeError):
-        return False
-    here = ctypes.c_int(-100)  # AT_FDCWD; the paths are absolute
-    result: int = renameat2(here, os.fsencode(one), here, os.fsencode(other), EXCHANGE)
-    return result == 0
 
 
 def _same(kept: Any, given: Any) -> bool:

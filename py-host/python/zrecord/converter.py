@@ -65,8 +65,9 @@ def from_numpy(
         schema: ``dtype`` and ``item_shape`` to read the rows as, of the same
             size as they have; other keys are kept as metadata.
         if_exists: ``"append"`` to an existing store, ``"error"``, or
-            ``"replace"`` it once the new one is whole. Killed half way, that
-            leaves a hidden ``.NAME.*.new`` beside the store, to be removed by hand.
+            ``"replace"`` it once the new one is whole, which nobody else may
+            have open then. Killed half way, that leaves a hidden ``.NAME.*.new``
+            beside the store, which the next replacement or conversion removes.
         format, level, min_saving: as :class:`~zrecord.zrecord.Zrecord`.
         progress: called with ``(records so far, all)`` after each block.
         commit_every: commit whenever that many records were added.

@@ -62,7 +62,7 @@ pub fn encode_header(commit: &Commit) -> Vec<u8> {
 ///
 /// What is wrong with it, as text.
 pub fn decode_header(bytes: &[u8]) -> Result<Commit, String> {
-    let version = u16_at(bytes, VERSION_OFFSET);
+    let version = version(bytes);
     if version != VERSION {
         return Err(format!("its version is {version}, only {VERSION} is known"));
     }
@@ -78,6 +78,11 @@ pub fn decode_header(bytes: &[u8]) -> Result<Commit, String> {
         return Err(format!("it counts {length} records, the limit is {LENGTH_MAX}"));
     }
     Ok(Commit { length, durable_length: length, tail, durable_tail: tail, ..Commit::default() })
+}
+
+/// The version that a header says.
+pub(crate) fn version(bytes: &[u8]) -> u16 {
+    u16_at(bytes, VERSION_OFFSET)
 }
 
 pub(super) fn encode_entry(location: &RecordLocation, bytes: &mut Vec<u8>) {
@@ -104,6 +109,9 @@ pub(super) fn decode_entry(bytes: &[u8]) -> Result<RecordLocation, String> {
     }
     if u64::from(location.len) > RECORD_LEN_MAX {
         return Err(format!("{} bytes are more than {RECORD_LEN_MAX}", location.len));
+    }
+    if location.len == 0 {
+        return Err("it has no bytes, which no classic record has".into());
     }
     super::check_lengths(&location)?;
     Ok(location)

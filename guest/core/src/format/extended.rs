@@ -95,9 +95,9 @@ pub fn encode_identity(id: &StoreId) -> Vec<u8> {
 /// What is wrong with it, as text.
 pub fn decode_identity(page: &[u8]) -> Result<StoreId, String> {
     let version = u32_at(page, VERSION_OFFSET);
-    let expected = u64_at(page, IDENTITY_CHECKSUM_OFFSET);
-    let found = XxHash3_64::oneshot(&page[..IDENTITY_CHECKSUM_OFFSET]);
-    if expected != found {
+    if !identity_holds(page) {
+        let expected = u64_at(page, IDENTITY_CHECKSUM_OFFSET);
+        let found = XxHash3_64::oneshot(&page[..IDENTITY_CHECKSUM_OFFSET]);
         return Err(format!(
             "the checksum of its first page is {found:016x}, expected {expected:016x}"
         ));
@@ -109,9 +109,20 @@ pub fn decode_identity(page: &[u8]) -> Result<StoreId, String> {
             "version {version} with flags {flags:#x} is newer than this reader, which knows {VERSION}"
         ));
     }
+    Ok(store_id(page))
+}
+
+/// Whether the checksum of page 0 is that of its bytes.
+pub(crate) fn identity_holds(page: &[u8]) -> bool {
+    let found = XxHash3_64::oneshot(&page[..IDENTITY_CHECKSUM_OFFSET]);
+    u64_at(page, IDENTITY_CHECKSUM_OFFSET) == found
+}
+
+/// The id in page 0, whether or not its checksum holds.
+pub(crate) fn store_id(page: &[u8]) -> StoreId {
     let mut id = [0; 16];
     id.copy_from_slice(&page[STORE_ID_OFFSET..IDENTITY_CHECKSUM_OFFSET]);
-    Ok(id)
+    id
 }
 
 /// Where in `meta.zr` the hash of a dictionary lies.

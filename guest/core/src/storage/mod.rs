@@ -32,6 +32,19 @@ pub enum FileName {
     Lock,
 }
 
+impl FileName {
+    /// The file of a store that has this name; `None` for every other name.
+    pub fn parse(name: &str) -> Option<Self> {
+        let fixed =
+            [Self::Meta, Self::MetaNew, Self::Schema, Self::SchemaNew, Self::Lock].into_iter();
+        let chunk = || name.strip_suffix(".zr")?.parse().ok().map(Self::Chunk);
+        let dictionaries = (0..=u8::MAX)
+            .flat_map(|number| [Self::Dictionary(number), Self::DictionaryNew(number)]);
+        // Only as this project writes it: no sign, no zero in front.
+        fixed.chain(chunk()).chain(dictionaries).find(|file| file.to_string() == name)
+    }
+}
+
 impl fmt::Display for FileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

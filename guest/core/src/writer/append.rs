@@ -226,7 +226,7 @@ impl<D: Directory> Writer<D> {
         let stored_len = record.stored_len;
         let end = u64::from(commit.tail.offset) + u64::from(stored_len);
         if end > self.chunk_size_max && commit.tail.offset > 0 {
-            let limit = self.format().chunks_max();
+            let limit = self.chunks_max;
             let chunk = commit.tail.chunk.saturating_add(1);
             if chunk >= limit {
                 let reason = format!("its {limit} chunks are used; compacting may help");

@@ -6,12 +6,16 @@ use std::collections::BTreeSet;
 use super::Writer;
 use super::table::NewTable;
 use crate::error::{Error, Result};
-use crate::format::{CHUNK_SIZE_MAX, Format, RecordLocation, Tail, classic};
+use crate::format::{CHUNK_SIZE_MAX, Format, RecordLocation, Tail};
 use crate::storage::{Directory, File, FileName};
 use crate::usage::ChunkUsage;
 
 /// How many bytes of records are gathered before they are written.
 const BUFFER_SIZE: usize = 8 << 20;
+/// Files of unused chunks are looked for below this number at least: all there
+/// are in the classic format.
+const SWEPT_NUMBERS: u32 = 1 << 12;
+
 /// How far an operation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -50,24 +54,19 @@ impl<D: Directory> Writer<D> {
         let before = self.reader.chunk_bytes(&usage)?;
         self.remove_leftovers()?;
         self.remove_unused_chunks(&usage)?;
-        let mut holey: BTreeSet<u32> = BTreeSet::new();
-        for (&number, used) in &usage {
-            if used.live > used.end {
-                let reason = format!(
-                    "its records have {} bytes but end at {}: they overlap",
-                    used.live, used.end
-                );
-                return Err(Error::corrupt(FileName::Chunk(number), reason));
-            }
-            if used.live < used.end {
-                holey.insert(number);
-            }
-        }
-        let total = holey.iter().filter_map(|number| usage.get(number)).map(|used| used.live).sum();
+        let mut moving = self.chunks_to_move(&usage)?;
+        let total =
+            moving.iter().filter_map(|number| usage.get(number)).map(|used| used.live).sum();
+        let mut numbers = self.plan_numbers(&usage, &moving, total);
         let mut compaction = Compaction::default();
-        let mut last = None;
-        while let Some(number) = self.next_chunk(&usage, &holey, last)? {
-            let round = self.copy_round(number, &holey, &mut |bytes| {
+        while moving.iter().any(|number| usage.contains_key(number)) {
+            let tail = self.commit().tail.chunk;
+            let number = numbers.next(&usage, tail)?;
+            // An emptied chunk's number may come round again.
+            moving.remove(&number);
+            let staying = usage.iter().rfind(|(number, _)| !moving.contains(number));
+            let staying = staying.map(|(&chunk, used)| (chunk, used.end));
+            let round = self.copy_round(number, &moving, staying, &mut |bytes| {
                 progress(Progress { done: compaction.moved_bytes + bytes, total });
             });
             let round = match round {
@@ -79,52 +78,66 @@ impl<D: Directory> Writer<D> {
             };
             compaction.moved_records += round.records;
             compaction.moved_bytes += round.bytes;
-            last = Some(number);
             let emptied = std::mem::replace(&mut usage, self.reader.chunk_usage()?);
-            self.remove_emptied(&emptied, &usage)?;
+            self.remove_emptied(emptied.keys().chain([&tail]), &usage)?;
         }
         self.trim(&usage)?;
+        // Removals are durable as well, or the files would come back.
+        self.reader.directory.sync().map_err(Error::io(FileName::Meta))?;
         let after = self.reader.chunk_bytes(&usage)?;
         compaction.reclaimed_bytes = before.saturating_sub(after);
         Ok(compaction)
     }
 
-    /// The number of the chunk that the next round copies into; `None` when
-    /// no chunk with holes holds a record any more. Behind the tail of the
-    /// finished store no chunk may be in use, so numbers begin past the chunks
-    /// that stay, and step over those that are still being emptied.
-    fn next_chunk(
-        &self,
-        usage: &ChunkUsage,
-        holey: &BTreeSet<u32>,
-        last: Option<u32>,
-    ) -> Result<Option<u32>> {
-        if !holey.iter().any(|number| usage.contains_key(number)) {
-            return Ok(None);
+    /// Chunks whose records go elsewhere: those with holes and, when numbers
+    /// near the limit are in use, every chunk whose number is higher than
+    /// their count makes necessary. There are free numbers below for those.
+    fn chunks_to_move(&self, usage: &ChunkUsage) -> Result<BTreeSet<u32>> {
+        let near_limit = self.is_near_limit(usage);
+        let count = u32::try_from(usage.len()).unwrap_or(u32::MAX);
+        let mut moving = BTreeSet::new();
+        for (&number, used) in usage {
+            if used.live > used.end {
+                let reason = format!(
+                    "its records have {} bytes but end at {}: they overlap",
+                    used.live, used.end
+                );
+                return Err(Error::corrupt(FileName::Chunk(number), reason));
+            }
+            if used.live < used.end || (near_limit && number > count) {
+                moving.insert(number);
+            }
         }
-        let staying = usage.keys().filter(|number| !holey.contains(number)).max();
-        let mut number = last.or(staying.copied()).map_or(0, |number| number.saturating_add(1));
-        // An emptied tail chunk is in use as well: a cut run appends there.
-        let tail = self.commit().tail.chunk;
-        let in_use =
-            |number: u32| usage.contains_key(&number) || holey.contains(&number) || number == tail;
-        while in_use(number) && number < u32::MAX {
-            number += 1;
-        }
-        let limit = self.format().chunks_max();
-        if number >= limit {
-            let reason = format!("compacting needs a chunk past the limit of {limit}");
-            return Err(Error::Full { reason });
-        }
-        Ok(Some(number))
+        Ok(moving)
     }
 
-    /// Copies records from chunks with holes into chunk `number` until it is
-    /// full or none is left, and swaps in a table that says so.
+    /// Whether the last quarter of the chunk numbers is in use.
+    fn is_near_limit(&self, usage: &ChunkUsage) -> bool {
+        let highest = usage.keys().next_back().copied().unwrap_or(0).max(self.commit().tail.chunk);
+        highest >= self.chunks_max - self.chunks_max / 4
+    }
+
+    /// Numbers for the chunks that `total` bytes are copied into.
+    fn plan_numbers(&self, usage: &ChunkUsage, moving: &BTreeSet<u32>, total: u64) -> Numbers {
+        let wanted = match self.is_near_limit(usage) {
+            true => 1,
+            false => {
+                u32::try_from(total / self.chunk_size_max).unwrap_or(u32::MAX).saturating_add(1)
+            }
+        };
+        let tail = self.commit().tail.chunk;
+        let avoided: BTreeSet<u32> = usage.keys().chain(moving).chain([&tail]).copied().collect();
+        Numbers { next: lowest_run(&avoided, wanted), avoided, limit: self.chunks_max }
+    }
+
+    /// Copies records from the chunks `moving` into chunk `number` until it is
+    /// full or none is left, and swaps in a table that says so. `staying` is
+    /// the highest chunk in use that does not move, and where it ends.
     fn copy_round(
         &mut self,
         number: u32,
-        holey: &BTreeSet<u32>,
+        moving: &BTreeSet<u32>,
+        staying: Option<(u32, u64)>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Round> {
         self.create_chunk(number)?;
@@ -137,7 +150,7 @@ impl<D: Directory> Writer<D> {
             self.reader.entries(first, count, &mut block)?;
             for (index, entry) in (first..).zip(block.chunks_exact(entry_size)) {
                 let location = format.decode_entry(entry, index)?;
-                self.copy_record(index, location, holey, &mut round, &mut table)?;
+                self.copy_record(index, location, moving, &mut round, &mut table)?;
             }
             progress(round.bytes);
         }
@@ -146,12 +159,21 @@ impl<D: Directory> Writer<D> {
         self.reader.chunk(number)?.file.sync().map_err(Error::io(name))?;
         self.reader.directory.sync().map_err(Error::io(name))?;
         let done = !round.full;
+        let filled = Tail { chunk: number, offset: round.offset };
+        // No chunk in use may lie past the tail, or the next chunk that an
+        // append begins would be one of them. Until everything has moved, that
+        // may be the old tail.
+        let highest = match staying {
+            Some((chunk, end)) if chunk > number => {
+                Tail { chunk, offset: u32::try_from(end).unwrap_or(u32::MAX) }
+            }
+            _ => filled,
+        };
         self.finish_table(table, |commit| {
-            // A cut run must leave no chunk in use past the tail, or the next
-            // chunk that an append begins would be one of them. Until
-            // everything has moved, that may be the old tail.
-            if done || number > commit.tail.chunk {
-                commit.tail = Tail { chunk: number, offset: round.offset };
+            if done {
+                commit.tail = highest;
+            } else if number > commit.tail.chunk {
+                commit.tail = filled;
             }
         })?;
         Ok(round)
@@ -161,11 +183,11 @@ impl<D: Directory> Writer<D> {
         &mut self,
         index: u64,
         location: RecordLocation,
-        holey: &BTreeSet<u32>,
+        moving: &BTreeSet<u32>,
         round: &mut Round,
         table: &mut NewTable<D::File>,
     ) -> Result<()> {
-        if !holey.contains(&location.chunk) || round.full {
+        if !moving.contains(&location.chunk) || round.full {
             return table.push(&location);
         }
         let end = u64::from(round.offset) + u64::from(location.stored_len);
@@ -217,22 +239,32 @@ impl<D: Directory> Writer<D> {
         Ok(())
     }
 
-    /// Removes the files of chunks that a round has emptied. The tail's stays,
-    /// since appends continue in it.
-    fn remove_emptied(&mut self, before: &ChunkUsage, after: &ChunkUsage) -> Result<()> {
+    /// Removes the files of those chunks that a round has emptied, and of a
+    /// tail that was empty before. The tail's stays, since appends continue in
+    /// it.
+    fn remove_emptied<'a>(
+        &mut self,
+        before: impl Iterator<Item = &'a u32>,
+        after: &ChunkUsage,
+    ) -> Result<()> {
         let tail = self.commit().tail.chunk;
-        for &number in before.keys().filter(|number| !after.contains_key(number)) {
-            if number != tail {
+        for &number in before.filter(|number| !after.contains_key(number)) {
+            if number != tail && self.reader.chunk_size(number)?.is_some() {
                 self.remove_chunk(number)?;
             }
         }
-        self.remove_unused_chunks(after)
+        Ok(())
     }
 
-    /// Removes chunk files that no record lies in, but for the tail's.
+    /// Removes chunk files that no record lies in, but for the tail's. Cut
+    /// runs may have left some at any number that they had emptied.
     fn remove_unused_chunks(&mut self, usage: &ChunkUsage) -> Result<()> {
-        for number in self.reader.unused_chunks(usage) {
-            if self.reader.chunk_size(number)?.is_some() {
+        let tail = self.commit().tail.chunk;
+        let mut numbers: BTreeSet<u32> = self.reader.unused_chunks(usage).into_iter().collect();
+        numbers.extend(0..self.chunks_max.min(SWEPT_NUMBERS));
+        for number in numbers {
+            let used = usage.contains_key(&number) || number == tail;
+            if !used && self.reader.chunk_size(number)?.is_some() {
                 self.remove_chunk(number)?;
             }
         }
@@ -282,17 +314,56 @@ impl<D: Directory> Writer<D> {
     fn trim_chunk(&mut self, number: u32, end: u64) -> Result<()> {
         let name = FileName::Chunk(number);
         let Some(size) = self.reader.chunk_size(number)? else { return Ok(()) };
-        let format = self.format();
-        let file = &self.reader.chunk(number)?.file;
         if size > end {
-            file.set_size(end).map_err(Error::io(name))?;
+            self.reader.chunk(number)?.file.set_size(end).map_err(Error::io(name))?;
         }
-        if format == Format::Classic {
+        match self.format() {
+            Format::Extended => Ok(()),
             // loaderx expects its full size back, now sparse behind the end.
-            file.set_size(classic::CHUNK_FILE_SIZE).map_err(Error::io(name))?;
+            Format::Classic => self.grow_sparse(number),
         }
-        Ok(())
     }
+}
+
+/// The numbers of the chunks that a compaction fills: rising, so that records
+/// in index order may keep a stride, and as low as possible, so that numbers do
+/// not creep up from one compaction to the next.
+struct Numbers {
+    next: u32,
+    /// In use when it began.
+    avoided: BTreeSet<u32>,
+    limit: u32,
+}
+
+impl Numbers {
+    /// The next number: not one in use, nor the tail's, where a cut run goes
+    /// on appending. Those of chunks that were emptied come last.
+    fn next(&mut self, usage: &ChunkUsage, tail: u32) -> Result<u32> {
+        let in_use = |number: &u32| usage.contains_key(number) || *number == tail;
+        let rising = (self.next..self.limit)
+            .find(|number| !in_use(number) && !self.avoided.contains(number));
+        let number = rising.or_else(|| (0..self.limit).find(|number| !in_use(number)));
+        let number = number.ok_or_else(|| {
+            let limit = self.limit;
+            Error::Full {
+                reason: format!("compacting needs one more chunk, its {limit} are in use"),
+            }
+        })?;
+        self.next = number.saturating_add(1);
+        Ok(number)
+    }
+}
+
+/// Where the lowest run of `wanted` free numbers begins.
+fn lowest_run(in_use: &BTreeSet<u32>, wanted: u32) -> u32 {
+    let mut start = 0;
+    for &number in in_use {
+        if number - start >= wanted {
+            break;
+        }
+        start = number.saturating_add(1);
+    }
+    start
 }
 
 /// One new chunk being filled.

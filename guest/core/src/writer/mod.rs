@@ -56,6 +56,7 @@ pub struct Writer<D: Directory> {
     dirty: bool,
     poisoned: bool,
     chunk_size_max: u64,
+    chunks_max: u32,
 }
 
 impl<D: Directory> Writer<D> {
@@ -76,21 +77,32 @@ impl<D: Directory> Writer<D> {
         let meta = directory.create(FileName::MetaNew).map_err(Error::io(FileName::MetaNew))?;
         let reader = Reader::created(directory, meta, identity, commit);
         let mut writer = Self::over(reader);
-        if identity.format() == Format::Classic {
-            // loaderx expects the first chunk beside the header.
-            writer.create_chunk(0)?;
-            writer.reader.chunk(0)?.file.sync().map_err(Error::io(FileName::Chunk(0)))?;
+        if let Err(error) = writer.write_new_store(identity, commit) {
+            writer.abandon_table();
+            if writer.reader.chunks.remove(&0).is_some() {
+                let _ = writer.reader.directory.remove(FileName::Chunk(0));
+            }
+            return Err(error);
         }
-        let header = table::header(&identity, &commit, None);
-        writer.write_meta(FileName::MetaNew, &header, 0)?;
-        if identity.format() == Format::Classic {
-            let size = classic::META_SIZE;
-            writer.reader.meta.set_size(size).map_err(Error::io(FileName::MetaNew))?;
-        }
-        writer.rename_meta(&writer.reader.meta)?;
         writer.reader.directory.sync().map_err(Error::io(FileName::Meta))?;
         writer.forget_unsynced();
         Ok(writer)
+    }
+
+    /// The files of a new store, up to the rename by which it exists.
+    fn write_new_store(&mut self, identity: Identity, commit: Commit) -> Result<()> {
+        let is_classic = identity.format() == Format::Classic;
+        if is_classic {
+            // loaderx expects the first chunk beside the header.
+            self.create_chunk(0)?;
+        }
+        let header = table::header(&identity, &commit, None);
+        self.write_meta(FileName::MetaNew, &header, 0)?;
+        if is_classic {
+            let size = classic::META_SIZE;
+            self.reader.meta.set_size(size).map_err(Error::io(FileName::MetaNew))?;
+        }
+        self.rename_meta(&self.reader.meta)
     }
 
     /// Takes over an existing store: reads its newest commit again, recovers,
@@ -112,6 +124,8 @@ impl<D: Directory> Writer<D> {
                 if recovery.unclean {
                     writer.mark_unsynced_dirty()?;
                     writer.sync()?;
+                } else {
+                    writer.sync_found()?;
                 }
                 writer.cut_uncommitted()?;
             }
@@ -120,6 +134,7 @@ impl<D: Directory> Writer<D> {
     }
 
     fn over(reader: Reader<D>) -> Self {
+        let chunks_max = reader.format().chunks_max();
         Self {
             reader,
             unsynced: XxHash3_64::new(),
@@ -131,6 +146,7 @@ impl<D: Directory> Writer<D> {
             dirty: false,
             poisoned: false,
             chunk_size_max: CHUNK_SIZE_MAX,
+            chunks_max,
         }
     }
 
@@ -138,6 +154,12 @@ impl<D: Directory> Writer<D> {
     /// the format's limit. A record larger than that gets a chunk of its own.
     pub fn set_chunk_size_max(&mut self, bytes: u64) {
         self.chunk_size_max = bytes.min(CHUNK_SIZE_MAX);
+    }
+
+    /// Holds the store to chunk numbers below `count`, instead of the format's
+    /// limit.
+    pub fn set_chunks_max(&mut self, count: u32) {
+        self.chunks_max = count.min(self.format().chunks_max());
     }
 
     /// The store as its writer sees it.
@@ -171,15 +193,15 @@ impl<D: Directory> Writer<D> {
         result
     }
 
-    /// Takes staged records back and syncs, if there is anything to sync. A
-    /// poisoned writer has nothing more to say.
+    /// Takes staged records back and syncs, if there is anything to sync.
     ///
     /// # Errors
     ///
-    /// As [`sync`](Self::sync).
+    /// As [`sync`](Self::sync); [`Error::Poisoned`] when an earlier one failed,
+    /// which nobody may have been told: a writer also syncs by itself.
     pub fn close(&mut self) -> Result<()> {
         self.discard_staged();
-        if self.poisoned { Ok(()) } else { self.sync() }
+        self.sync()
     }
 
     fn sync_files(&mut self) -> Result<()> {
@@ -274,6 +296,8 @@ impl<D: Directory> Writer<D> {
             );
             return Err(Error::Unsupported { what });
         }
+        // As in an extended store, whatever was before it is durable with it.
+        self.sync()?;
         self.replace_file(FileName::DictionaryNew(0), FileName::Dictionary(0), bytes)?;
         self.reader.commit.dictionaries = 1;
         Ok(0)
@@ -311,9 +335,15 @@ impl<D: Directory> Writer<D> {
     /// Writes a small file beside its name and renames it into place, durably.
     fn replace_file(&mut self, new: FileName, name: FileName, bytes: &[u8]) -> Result<()> {
         let file = self.reader.directory.create(new).map_err(Error::io(new))?;
-        file.write(bytes, 0).map_err(Error::io(new))?;
-        file.sync().map_err(Error::io(new))?;
-        self.reader.directory.rename(new, name).map_err(Error::io(name))?;
+        let written = file.write(bytes, 0).and_then(|()| file.sync());
+        let renamed = written
+            .map_err(Error::io(new))
+            .and_then(|()| self.reader.directory.rename(new, name).map_err(Error::io(name)));
+        if renamed.is_err() {
+            // Left behind, it means nothing, and the next one replaces it.
+            let _ = self.reader.directory.remove(new);
+        }
+        renamed?;
         self.reader.directory.sync().map_err(Error::io(name))
     }
 
@@ -343,12 +373,31 @@ impl<D: Directory> Writer<D> {
         }
         self.reader.chunks.remove(&number);
         let file = self.reader.directory.create(name).map_err(Error::io(name))?;
-        if self.format() == Format::Classic {
-            file.set_size(classic::CHUNK_FILE_SIZE).map_err(Error::io(name))?;
-        }
-        self.reader.insert_chunk(number, file);
         self.names_changed = true;
+        self.reader.insert_chunk(number, file);
+        if self.format() == Format::Classic {
+            if let Err(error) = self.grow_sparse(number) {
+                self.reader.chunks.remove(&number);
+                let _ = self.reader.directory.remove(name);
+                return Err(error);
+            }
+            let result = self.reader.directory.sync();
+            self.poisoned |= result.is_err();
+            result.map_err(Error::io(name))?;
+        }
         Ok(())
+    }
+
+    /// Gives a classic chunk file its full size, durably: a classic header
+    /// does not say what was synced, and whatever it counts must have a place
+    /// after a loss of power, or nobody could write to the store again.
+    fn grow_sparse(&mut self, number: u32) -> Result<()> {
+        let name = FileName::Chunk(number);
+        let file = &self.reader.chunk(number)?.file;
+        file.set_size(classic::CHUNK_FILE_SIZE).map_err(Error::io(name))?;
+        let result = file.sync();
+        self.poisoned |= result.is_err();
+        result.map_err(Error::io(name))
     }
 
     fn check_unused(&self, number: u32) -> Result<()> {
@@ -386,22 +435,16 @@ impl<D: Directory> Writer<D> {
             }
         }
         for &number in needed.keys() {
-            let name = FileName::Chunk(number);
             match self.reader.chunk_size(number)? {
                 None => self.create_chunk(number)?,
-                Some(size) if size < classic::CHUNK_FILE_SIZE => self
-                    .reader
-                    .chunk(number)?
-                    .file
-                    .set_size(classic::CHUNK_FILE_SIZE)
-                    .map_err(Error::io(name))?,
+                Some(size) if size < classic::CHUNK_FILE_SIZE => self.grow_sparse(number)?,
                 Some(_) => {}
             }
         }
-        self.reader
-            .meta
-            .set_size(classic::META_SIZE.max(meta_size))
-            .map_err(Error::io(FileName::Meta))
+        let meta = &self.reader.meta;
+        meta.set_size(classic::META_SIZE.max(meta_size)).map_err(Error::io(FileName::Meta))?;
+        // As chunks: see `grow_sparse`.
+        meta.sync().map_err(Error::io(FileName::Meta))
     }
 
     fn any_chunk_cut(&mut self, tail_chunk: u32) -> Result<bool> {
@@ -412,6 +455,14 @@ impl<D: Directory> Writer<D> {
             }
         }
         Ok(false)
+    }
+
+    /// A writer that was killed between a change and its sync leaves a store
+    /// that is clean and yet not durable: a table that was renamed into place
+    /// could be gone again, with all that was written to it since.
+    fn sync_found(&self) -> Result<()> {
+        self.reader.meta.sync().map_err(Error::io(FileName::Meta))?;
+        self.reader.directory.sync().map_err(Error::io(FileName::Meta))
     }
 
     /// A classic header does not say what was synced, and loaderx never syncs

@@ -38,9 +38,35 @@ pub enum Command {
     },
     /// Read everything and list what is wrong, a fault a line; exit with 1 if
     /// there is anything.
+    ///
+    /// A store that is too damaged to be opened is read as far as it goes. The
+    /// keys of the JSON form are stable: faults [{file, offset or null, index
+    /// or null, reason}], intact, format or null, records, unrecovered,
+    /// leftovers.
     Verify {
         /// The directory of the store.
         path: PathBuf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Save every intact record of a damaged store into a new one, and list
+    /// what was lost; exit with 1 if anything was.
+    ///
+    /// The new store has the format of the old one, which is only read. Where
+    /// records are lost, those behind them get lower indices. The keys of the
+    /// JSON form are stable: format, counted, saved, lost [{first, last, file,
+    /// reason}], schema ("none", "kept" or "lost"), dictionaries {kept, lost},
+    /// faults as in verify, of all that is no record.
+    Repair {
+        /// The directory of the damaged store.
+        source: PathBuf,
+        /// The directory to make.
+        #[arg(long)]
+        to: PathBuf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Give the bytes of deleted records back to the file system.
     Compact {

@@ -10,6 +10,7 @@ mod arguments;
 mod convert;
 mod demo;
 mod inspect;
+mod repair;
 mod report;
 mod verify;
 
@@ -38,7 +39,8 @@ fn run(command: Command, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::Demo { folder } => demo::run(folder.as_deref(), out)?,
         Command::Inspect { path, json } => inspect::run(&path, json, out)?,
-        Command::Verify { path } => return verify::run(&path, out),
+        Command::Verify { path, json } => return verify::run(&path, json, out),
+        Command::Repair { source, to, json } => return repair::run(&source, &to, json, out),
         Command::Compact { path } => verify::compact(&path, out)?,
         Command::Convert { source, destination, format } => {
             convert::run(&source, &destination, format.into(), out)?;

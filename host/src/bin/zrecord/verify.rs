@@ -1,47 +1,101 @@
 //! `zrecord verify` and `zrecord compact`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use zrecord_host::{Fault, Mode, OpenOptions, Store};
+use serde_json::{Value, json};
+use zrecord_host::{Fault, Format, Mode, OpenOptions, Store, Verdict};
 
 use crate::report::{self, Bar, Unit, size};
 
-/// A store that cannot even be opened is a fault too, when it is damaged.
-pub fn run(path: &Path, out: &mut dyn Write) -> Result<ExitCode> {
-    let store = match Store::open(path) {
-        Ok(store) => store,
-        Err(error) if error.core().is_some_and(zrecord_host::core::Error::is_corruption) => {
-            writeln!(out, "{}", error.core().map_or_else(String::new, ToString::to_string))?;
-            return Ok(ExitCode::FAILURE);
-        }
-        Err(error) => return Err(error.into()),
-    };
+pub fn run(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<ExitCode> {
     let bar = Bar::new("verifying", Unit::Records);
-    let faults = store.verify(&mut |progress| bar.show(progress))?;
+    let mut listed = Listed { out, as_json, faults: 0, failed: None };
+    let verdict = zrecord_host::verify(path, &mut |progress| bar.show(progress), &mut |fault| {
+        listed.fault(&fault);
+    })?;
     drop(bar);
-    for fault in &faults {
-        writeln!(out, "{fault}")?;
-    }
-    if let Ok(leftovers) = store.leftovers() {
-        for name in leftovers {
-            report::note(&format!("{name} was left behind by a cut operation; compact removes it"));
-        }
-    }
-    let records = store.len()?;
-    store.close()?;
-    if faults.is_empty() {
-        writeln!(out, "{}: {records} records are intact", path.display())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    Ok(summary(&faults))
+    listed.finish(path, &verdict)?;
+    Ok(if verdict.faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn summary(faults: &[Fault]) -> ExitCode {
-    eprintln!("zrecord: {} faults", faults.len());
-    ExitCode::FAILURE
+/// Faults that are printed as they are found, so that none need be kept.
+struct Listed<'a> {
+    out: &'a mut dyn Write,
+    as_json: bool,
+    faults: u64,
+    failed: Option<io::Error>,
+}
+
+impl Listed<'_> {
+    fn fault(&mut self, fault: &Fault) {
+        if self.failed.is_none() {
+            self.failed = self.print(fault).err();
+        }
+        self.faults += 1;
+    }
+
+    fn print(&mut self, fault: &Fault) -> io::Result<()> {
+        if !self.as_json {
+            return writeln!(self.out, "{fault}");
+        }
+        let before = if self.faults == 0 { "{\n  \"faults\": [\n    " } else { ",\n    " };
+        write!(self.out, "{before}{}", fault_to_json(fault))
+    }
+
+    fn finish(self, path: &Path, verdict: &Verdict) -> Result<()> {
+        let Self { out, as_json, faults, failed } = self;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        if as_json {
+            let before = if faults == 0 { "{\n  \"faults\": [" } else { "\n  " };
+            write!(out, "{before}]")?;
+            for (key, value) in summary(verdict) {
+                write!(out, ",\n  {key:?}: {value}")?;
+            }
+            writeln!(out, "\n}}")?;
+            return Ok(());
+        }
+        for name in &verdict.leftovers {
+            report::note(&format!("{name} was left behind by a cut operation; compact removes it"));
+        }
+        let Verdict { records, unrecovered, .. } = *verdict;
+        if unrecovered > 0 {
+            report::note(&format!(
+                "it was not closed cleanly: {unrecovered} records behind these were never synced \
+                 and are not all there"
+            ));
+        }
+        match faults {
+            0 => writeln!(out, "{}: {records} records are intact", path.display())?,
+            _ => eprintln!("zrecord: {faults} faults in {records} records"),
+        }
+        Ok(())
+    }
+}
+
+fn summary(verdict: &Verdict) -> [(&'static str, Value); 5] {
+    let leftovers: Vec<String> = verdict.leftovers.iter().map(ToString::to_string).collect();
+    [
+        ("intact", (verdict.faults == 0).into()),
+        ("format", verdict.format.map(Format::name).into()),
+        ("records", verdict.records.into()),
+        ("unrecovered", verdict.unrecovered.into()),
+        ("leftovers", leftovers.into()),
+    ]
+}
+
+/// A fault as the JSON forms of `verify` and `repair` have it.
+pub fn fault_to_json(fault: &Fault) -> Value {
+    json!({
+        "file": fault.file.to_string(),
+        "offset": fault.offset,
+        "index": fault.index,
+        "reason": fault.reason,
+    })
 }
 
 pub fn compact(path: &Path, out: &mut dyn Write) -> Result<()> {
