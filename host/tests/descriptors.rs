@@ -15,7 +15,7 @@ use zrecord_host::{Format, Io, Store};
 mod support;
 use support::{FORMATS, core_error, fresh, writable};
 
-const CHUNKS: u16 = 300;
+const CHUNKS: u16 = 160;
 /// How many descriptors of chunks one handle keeps.
 const KEPT_MAX: usize = 128;
 /// The directory of the lock, and the table for two readers.
@@ -88,9 +88,9 @@ impl Drop for Limited {
 fn descriptors_are_bounded_and_everything_goes_with_close() {
     let _alone = alone();
     for format in FORMATS {
+        let (_guard, path) = fresh();
+        many_chunks(format, &path);
         for io in [Io::Map, Io::Pread] {
-            let (_guard, path) = fresh();
-            many_chunks(format, &path);
             assert_eq!((descriptors(&path), mappings(&path)), (0, 0));
             let store = writable(format).io(io).open(&path).unwrap();
             check(&store, 0..2 * CHUNKS);
@@ -108,11 +108,11 @@ fn descriptors_are_bounded_and_everything_goes_with_close() {
 fn more_chunks_than_the_process_may_open_are_read_all_the_same() {
     let _alone = alone();
     for format in FORMATS {
+        let (_guard, path) = fresh();
+        many_chunks(format, &path);
         for io in [Io::Map, Io::Pread] {
-            let (_guard, path) = fresh();
-            many_chunks(format, &path);
             let store = writable(format).io(io).open(&path).unwrap();
-            let _limited = Limited::to_spare(20);
+            let _limited = Limited::to_spare(80);
             check(&store, 0..2 * CHUNKS);
             check(&store, (0..2 * CHUNKS).rev());
             assert_eq!(store.verify(&mut |_| {}).unwrap(), []);
