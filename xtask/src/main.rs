@@ -8,6 +8,7 @@
 
 mod bench;
 mod command;
+mod compare;
 mod crash;
 mod demo;
 mod lint;
@@ -39,7 +40,7 @@ enum Job {
     Demo,
     /// Set up and pass the tests, Rust and Python.
     Test {
-        /// Also run the peer's own test suite and the slow tests.
+        /// Also run the peer's own test suite, the slow tests and those with torch.
         #[arg(long)]
         all: bool,
     },
@@ -53,6 +54,12 @@ enum Job {
     /// `--seed S`, `--replay POINT`.
     Crash {
         /// Arguments for the simulator.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Do what goes wrong in training, beside loaderx: kills, forks, damage.
+    Compare {
+        /// Arguments for `py-host/bench/reliability.py`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -75,6 +82,7 @@ fn main() -> ExitCode {
         Job::Test { all } => suite::run(&tree, &mut steps, all),
         Job::Bench { arguments } => bench::run(&tree, &mut steps, &arguments),
         Job::Crash { arguments } => crash::run(&tree, &mut steps, &arguments),
+        Job::Compare { arguments } => compare::run(&tree, &mut steps, &arguments),
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),
