@@ -105,9 +105,7 @@ def check_compacted() -> str:
             if len(store) != len(numbers):
                 return f"WRONG: {len(store)} records, not {len(numbers)}"
             found = np.empty((len(numbers), RECORD_LEN), np.uint8)
-            store.gather(
-                np.arange(len(numbers)), found, np.arange(len(numbers)) * RECORD_LEN
-            )
+            store.gather(np.arange(len(numbers)), found, np.arange(len(numbers)) * RECORD_LEN)
             wanted = np.array(numbers, np.uint64)[:, None]
             damaged.append(int((found.view(np.uint64) != wanted).any(1).sum()))
     return "right" if damaged == [0, 0] else f"WRONG: {max(damaged)} records damaged"
@@ -295,7 +293,7 @@ def end_with_stores_open() -> str:
 def failing_transform() -> str:
     write_rows()
 
-    def fail(batch: Any) -> Any:
+    def fail(_: Any) -> Any:
         raise ValueError("the transform failed")
 
     loader = dataloader.DataLoader({"x": dataset.DenseDataset(str(FOLDER))}, 2, 8, transform=fail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -77,8 +78,7 @@ def test_what_one_store_holds_is_bounded_and_goes_with_close(path: Path) -> None
         dense.close()
         assert held(path) == (0, 0)
         with pytest.raises(zr.ClosedError):
-            for _ in range(100):
-                next(loader)
+            list(itertools.islice(loader, 100))
 
 
 def test_a_view_keeps_its_map_and_its_lock_and_no_more(path: Path) -> None:

@@ -112,8 +112,7 @@ def test_a_loader_that_had_not_started_works_in_a_child(
             next(one_pass)
         dense.close()
         with pytest.raises(zr.ClosedError):
-            while True:
-                next(loader)
+            list(loader)
         for each in (loader, moved, one_pass):
             each.close()
 

@@ -14,12 +14,12 @@ from support import run_python
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
 
 COUNT = """
-import os, sys
+import os, pathlib, sys
 import numpy as np, zrecord as zr
 {setup}
 def pool():
-    names = [open(f"/proc/self/task/{{task}}/comm").read() for task in os.listdir("/proc/self/task")]
-    return sum(name.startswith("zrecord-") for name in names)
+    tasks = pathlib.Path("/proc/self/task").iterdir()
+    return sum((task / "comm").read_text().startswith("zrecord-") for task in tasks)
 ds = zr.DenseDataset(sys.argv[1]{arguments})
 for _ in range(20):
     ds[np.tile(np.arange(200), 500)]

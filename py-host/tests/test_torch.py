@@ -108,9 +108,7 @@ class Ranks(IterableDataset):  # type: ignore[misc]
         info = get_worker_info()
         rank, ranks = (0, 1) if info is None else (info.id, info.num_workers)
         size = 40 // ranks
-        self.loader = zr.DataLoader(
-            self.dense, 2, size, mode="cyclic", rank=rank, world_size=ranks
-        )
+        self.loader = zr.DataLoader(self.dense, 2, size, mode="cyclic", rank=rank, world_size=ranks)
         if self.resumed is not None:
             self.loader.load_state_dict(self.resumed)
             self.resumed = None

@@ -49,7 +49,8 @@ class Round:
         self.outcomes = outcomes
         self.codec = self.rng.choice(("raw", "zstd"))
         self.shares = self.rng.random() < 0.5
-        zr.from_numpy(path, rows(0, 200), self.codec, format=self.rng.choice(("extended", "classic")))
+        store_format = self.rng.choice(("extended", "classic"))
+        zr.from_numpy(path, rows(0, 200), self.codec, format=store_format)
         self.store = zr.Zrecord(path, threads=self.rng.choice((1, 2, 3)))
         self.dataset = zr.DenseDataset(path) if self.shares else None
         self.loaders: list[Any] = []
