@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
-use zrecord_core::storage::{Access, Directory, File, FileName};
+use zrecord_core::storage::{File, FileName};
 use zrecord_core::{Error, Result};
 
-use crate::directory::{FsDirectory, FsFile};
+use crate::chunk_file::{ChunkFile, KEPT_MAX, is_out_of_descriptors};
+use crate::directory::FsDirectory;
 use crate::mapping::{MAPS_PAST_END, Mapping, ROOMY};
 use crate::options::Io;
 
@@ -20,12 +22,15 @@ pub(crate) struct Chunks {
     io: Io,
     open: ArcSwap<BTreeMap<u32, Arc<Chunk>>>,
     opening: Mutex<()>,
+    /// The process has once run out of descriptors, so none is kept.
+    is_short: AtomicBool,
 }
 
 impl Chunks {
     /// No chunk is opened yet.
     pub(crate) fn new(directory: FsDirectory, io: Io) -> Self {
-        Self { directory, io, open: ArcSwap::default(), opening: Mutex::new(()) }
+        let (open, opening) = (ArcSwap::default(), Mutex::default());
+        Self { directory, io, open, opening, is_short: AtomicBool::new(false) }
     }
 
     /// The chunk that holds record `index`.
@@ -40,23 +45,36 @@ impl Chunks {
             return Ok(Arc::clone(chunk));
         }
         let name = FileName::Chunk(number);
-        let file =
-            self.directory.open(name, Access::Read).map_err(|source| match source.kind() {
-                ErrorKind::NotFound => location.corrupt(index, "the chunk file is missing"),
-                _ => Error::Io { file: name, source },
-            })?;
+        let file = self.open(name, &open).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => location.corrupt(index, "the chunk file is missing"),
+            _ => Error::Io { file: name, source },
+        })?;
         let mappable = self.io == Io::Map && ROOMY;
         let chunk = Arc::new(Chunk { file, mapping: ArcSwapOption::empty(), mappable });
         open.insert(number, Arc::clone(&chunk));
         self.open.store(Arc::new(open));
         Ok(chunk)
     }
+
+    /// Opens one more. Where there are no descriptors left, those of the
+    /// others go, which can do without.
+    fn open(&self, name: FileName, open: &BTreeMap<u32, Arc<Chunk>>) -> io::Result<ChunkFile> {
+        let keeps = open.len() < KEPT_MAX && !self.is_short.load(Ordering::Relaxed);
+        match ChunkFile::open(&self.directory, name, keeps) {
+            Err(error) if is_out_of_descriptors(&error) => {
+                self.is_short.store(true, Ordering::Relaxed);
+                open.values().for_each(|chunk| chunk.file.release());
+                ChunkFile::open(&self.directory, name, false)
+            }
+            result => result,
+        }
+    }
 }
 
 /// One chunk file.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    file: FsFile,
+    file: ChunkFile,
     mapping: ArcSwapOption<Mapping>,
     mappable: bool,
 }
@@ -83,7 +101,8 @@ impl Chunk {
             // does not work the map is made anew as the file grows; readers of
             // the old one keep it until they are done.
             let len = usize::try_from(CHUNK_SIZE_MAX).ok()?;
-            let mapping = match Mapping::new(self.file.file(), 0, len) {
+            let mapping = self.file.get().and_then(|file| Mapping::new(file.file(), 0, len));
+            let mapping = match mapping {
                 Ok(mapping) => Arc::new(mapping),
                 Err(error) => {
                     log::debug!("a chunk cannot be mapped and is read by position: {error}");
@@ -103,6 +122,6 @@ impl Chunk {
 
     /// Reads until `dst` is full or the file ends; says how many bytes it read.
     pub(crate) fn read(&self, dst: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read(dst, offset)
+        self.file.get()?.read(dst, offset)
     }
 }

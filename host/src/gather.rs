@@ -129,7 +129,7 @@ impl Handle {
             touched.check_file()?;
         }
         let dictionaries = self.dictionaries.with(plan.dictionaries.iter().copied(), |number| {
-            let mut reader = self.reader();
+            let mut reader = self.reader()?;
             reader.refresh()?;
             reader.dictionary(number)
         })?;

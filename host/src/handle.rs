@@ -6,6 +6,8 @@
 //! have it alone, so that no batch is half old and half new.
 
 use std::io::ErrorKind;
+use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,7 +43,7 @@ pub(crate) struct Handle {
     /// `None` once it is closed.
     pub(crate) files: RwLock<Option<Arc<Files>>>,
     pub(crate) writing: Mutex<Option<Writing>>,
-    reader: Mutex<Reader<FsDirectory>>,
+    reader: Mutex<Option<Reader<FsDirectory>>>,
     /// Held on by views that outlive the handle.
     pub(crate) presence: Mutex<Option<Arc<Presence>>>,
     /// This handle is the writer, so nobody else commits.
@@ -90,9 +92,33 @@ pub(crate) struct Reading<'a> {
     _shared: RwLockReadGuard<'a, Option<Arc<Files>>>,
 }
 
+/// The reader of a handle that is not closed.
+pub(crate) struct ReaderGuard<'a>(MutexGuard<'a, Option<Reader<FsDirectory>>>);
+
+impl Deref for ReaderGuard<'_> {
+    type Target = Reader<FsDirectory>;
+
+    fn deref(&self) -> &Self::Target {
+        match &*self.0 {
+            Some(reader) => reader,
+            None => unreachable!("it was there when the guard was made"),
+        }
+    }
+}
+
+impl DerefMut for ReaderGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match &mut *self.0 {
+            Some(reader) => reader,
+            None => unreachable!("it was there when the guard was made"),
+        }
+    }
+}
+
 impl Handle {
     /// Opens or creates, as the options say.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> crate::Result<Self> {
+        options.check().map_err(crate::Error::store(path))?;
         let directory = FsDirectory::new(path);
         let handle = match options.mode {
             Mode::Read => Self::open_existing(&directory, options),
@@ -194,11 +220,11 @@ impl Handle {
             identity: *reader.identity(),
             process: process::id(),
             forked_from: None,
-            threads: pool::thread_count(options.threads),
+            threads: pool::thread_count(options.threads)?,
             is_writer: AtomicBool::new(writing.is_some()),
             files: RwLock::new(Some(Arc::new(files))),
             writing: Mutex::new(writing),
-            reader: Mutex::new(reader),
+            reader: Mutex::new(Some(reader)),
             presence: Mutex::new(presence.map(Arc::new)),
             snapshot: ArcSwap::default(),
             publishing: Mutex::new(()),
@@ -234,8 +260,14 @@ impl Handle {
         self.files.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn reader(&self) -> MutexGuard<'_, Reader<FsDirectory>> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The core's reader, for what batches do not need.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`].
+    pub(crate) fn reader(&self) -> Result<ReaderGuard<'_>> {
+        let guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_some() { Ok(ReaderGuard(guard)) } else { Err(Error::Closed) }
     }
 
     /// The commit that readers see.
@@ -256,7 +288,7 @@ impl Handle {
         if !self.is_writer.load(Ordering::Acquire)
             && reading.files.table.may_be_newer(&reading.snapshot.commit)
         {
-            let mut reader = self.reader();
+            let mut reader = self.reader()?;
             let commit = *reader.refresh()?;
             let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
             if self.is_newer(&commit) {
@@ -331,7 +363,7 @@ impl Handle {
     /// Opens the reading side anew, once the table was replaced.
     pub(crate) fn reopen_files(&self) -> Result<Arc<Files>> {
         let files = Files::open(&self.directory, &self.options, self.format())?;
-        *self.reader() = Reader::open(self.directory.clone(), Access::Read)?;
+        *self.reader()? = Reader::open(self.directory.clone(), Access::Read)?;
         Ok(Arc::new(files))
     }
 
@@ -339,7 +371,7 @@ impl Handle {
     pub(crate) fn schema(&self) -> Result<Option<Arc<Schema>>> {
         let mut known = self.schema.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_none() {
-            let mut reader = self.reader();
+            let mut reader = self.reader()?;
             // An empty store may have become typed since it was opened.
             reader.refresh()?;
             *known = reader.schema()?.map(Arc::new);
@@ -351,6 +383,7 @@ impl Handle {
     pub(crate) fn close(&self) -> Result<()> {
         let mut files = self.exclude();
         *files = None;
+        drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
         let result = writing.map_or(Ok(()), Writing::close);
         let presence = self.presence.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -374,6 +407,19 @@ impl Handle {
         }
         if let Ok(mut writing) = self.writing.try_lock() {
             drop(writing.take());
+        }
+    }
+
+    /// Lets go of a handle that a fork has copied. One that a thread of the
+    /// parent was just changing is never freed: it may be half changed.
+    pub(crate) fn abandon(inherited: Arc<Self>) {
+        let is_whole = inherited.files.try_read().is_ok()
+            && inherited.writing.try_lock().is_ok()
+            && inherited.reader.try_lock().is_ok()
+            && inherited.presence.try_lock().is_ok()
+            && inherited.schema.try_lock().is_ok();
+        if !is_whole {
+            mem::forget(inherited);
         }
     }
 }

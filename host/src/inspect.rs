@@ -55,7 +55,7 @@ impl Handle {
         let mut reading = self.share()?;
         self.follow(&mut reading)?;
         let stats = {
-            let mut reader = self.reader();
+            let mut reader = self.reader()?;
             reader.refresh()?;
             reader.stats()?
         };

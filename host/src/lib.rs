@@ -36,6 +36,7 @@
 
 mod append;
 pub mod buffer;
+mod chunk_file;
 mod chunks;
 pub mod convert;
 mod copying;

@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use zrecord_core::codec::Codec;
+use zrecord_core::codec::libzstd::Libzstd;
+use zrecord_core::codec::pack::{PackPolicy, Packer};
 use zrecord_core::format::Format;
 
 use crate::error::Result;
+use crate::pool;
 use crate::store::Store;
 
 /// What a handle may do.
@@ -73,7 +76,9 @@ pub struct OpenOptions {
     /// Whether locks are taken. Without them nothing keeps other processes
     /// from writing at the same time.
     pub lock: bool,
-    /// The most threads that work on one call, or as many as the process has.
+    /// The most threads that work on one call, from 1 to 4096, or what the
+    /// environment variable `ZRECORD_THREADS` says, or as many as the process
+    /// may use: its affinity and its control group's quota are respected.
     pub threads: Option<usize>,
     /// Begins a new chunk when one would grow beyond these bytes, or at the
     /// format's limit.
@@ -161,6 +166,16 @@ impl OpenOptions {
     #[must_use]
     pub fn chunk_size_max(self, bytes: u64) -> Self {
         Self { chunk_size_max: Some(bytes), ..self }
+    }
+
+    /// Refuses what no append or gather could be done with, before anything is
+    /// opened or created.
+    pub(crate) fn check(&self) -> zrecord_core::Result<()> {
+        pool::thread_count(self.threads)?;
+        let policy = PackPolicy::new(Codec::Zstd, Format::Extended);
+        let min_saving = self.min_saving.unwrap_or(policy.min_saving);
+        let policy = PackPolicy { level: self.level, min_saving, ..policy };
+        Packer::<Libzstd>::new(policy, None).map(drop)
     }
 
     /// Opens or creates the store at `path`.

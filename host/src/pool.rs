@@ -9,6 +9,7 @@ use std::thread;
 
 use arc_swap::ArcSwapOption;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use zrecord_core::{Error, Result};
 
 /// The environment variable that says how many threads work on one call.
 pub const THREADS_VARIABLE: &str = "ZRECORD_THREADS";
@@ -22,15 +23,40 @@ struct Pools {
 
 static POOLS: ArcSwapOption<Pools> = ArcSwapOption::const_empty();
 
+/// More threads than this do not help one call, and may harm the system.
+const THREADS_MAX: usize = 4096;
+
 /// How many threads work on one call: what was asked for, else the
 /// environment variable, else what affinity and quota allow.
-pub fn thread_count(asked: Option<usize>) -> usize {
-    let from_environment =
-        || env::var(THREADS_VARIABLE).ok().and_then(|value| value.trim().parse::<usize>().ok());
-    asked
-        .or_else(from_environment)
-        .filter(|threads| *threads > 0)
-        .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] naming the argument or the variable when it is
+/// not from 1 to 4096. An empty variable is as none.
+pub fn thread_count(asked: Option<usize>) -> Result<usize> {
+    if let Some(asked) = asked {
+        return checked("threads", asked);
+    }
+    let Some(text) = env::var_os(THREADS_VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(thread::available_parallelism().map_or(1, usize::from));
+    };
+    let text = text.to_string_lossy();
+    text.trim().parse().map_or_else(
+        |_| Err(invalid(THREADS_VARIABLE, &text)),
+        |count| checked(THREADS_VARIABLE, count),
+    )
+}
+
+fn checked(argument: &'static str, count: usize) -> Result<usize> {
+    match count {
+        1..=THREADS_MAX => Ok(count),
+        _ => Err(invalid(argument, &count.to_string())),
+    }
+}
+
+fn invalid(argument: &'static str, found: &str) -> Error {
+    let reason = format!("{found:?} is not a number of threads, from 1 to {THREADS_MAX}");
+    Error::InvalidArgument { argument, reason }
 }
 
 /// The pool of that many threads; `None` when one thread is all there is, or

@@ -218,7 +218,7 @@ impl Repair<'_> {
         let dictionaries = self.keep_dictionaries(reader)?;
         let total = self.paths.reading(reader.entries_present())?;
         let checkers = Checkers::new(self.paths.reading(reader.duplicate())?);
-        let threads = pool::thread_count(None);
+        let threads = self.paths.reading(pool::thread_count(None))?;
         let mut done = 0;
         while done < total {
             progress(Progress { done, total });

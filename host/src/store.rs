@@ -54,6 +54,7 @@ impl Store {
     /// The core's `Io` with `NotFound` when there is none and none is to be
     /// made, `AlreadyExists` when one is and a new one was asked for,
     /// `NotAStore`, `Corrupt` or `Unsupported` for one that cannot be read,
+    /// `InvalidArgument` or `Unsupported` for an option out of its range,
     /// `Busy` while another handle deletes or compacts.
     pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
@@ -72,7 +73,8 @@ impl Store {
         }
         handle.drop_inherited_locks();
         let reopened = Arc::new(handle.reopen_after_fork()?);
-        self.handle.store(Arc::clone(&reopened));
+        drop(handle);
+        Handle::abandon(self.handle.swap(Arc::clone(&reopened)));
         Ok(reopened)
     }
 
@@ -324,7 +326,7 @@ impl Store {
         self.read(|handle| {
             let mut reading = handle.share()?;
             handle.follow(&mut reading)?;
-            let mut reader = handle.reader();
+            let mut reader = handle.reader()?;
             reader.refresh()?;
             reader.stats()
         })
@@ -392,7 +394,7 @@ impl Store {
     pub fn leftovers(&self) -> Result<Vec<FileName>> {
         self.read(|handle| {
             let _reading = handle.share()?;
-            let mut reader = handle.reader();
+            let mut reader = handle.reader()?;
             reader.refresh()?;
             reader.leftovers()
         })
@@ -414,12 +416,30 @@ impl Store {
         handle.close().map_err(Error::store(&self.path))
     }
 
+    /// In a forked child: gives up the locks that it has inherited, so that
+    /// they die with their holder. Nothing elsewhere.
+    pub fn after_fork(&self) {
+        let handle = self.handle.load_full();
+        if handle.process != process::id() {
+            handle.drop_inherited_locks();
+        }
+    }
+
     /// True once the store was closed.
     pub fn is_closed(&self) -> bool {
         let handle = self.handle.load();
         match handle.process == process::id() {
             true => handle.is_closed(),
             false => self.closed_after_fork.load(Ordering::Acquire),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let handle = self.handle.load_full();
+        if handle.process != process::id() {
+            Handle::abandon(handle);
         }
     }
 }

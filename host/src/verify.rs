@@ -86,7 +86,7 @@ fn verify_directory(
     verdict.unrecovered = salvaged.counted.saturating_sub(salvaged.store.len());
     // What entries do not say cannot be told apart from what they refer to.
     verdict.leftovers = salvaged.store.reader().leftovers().unwrap_or_default();
-    verdict.records = check(salvaged.store, pool::thread_count(None), progress, report)?;
+    verdict.records = check(salvaged.store, pool::thread_count(None)?, progress, report)?;
     Ok(verdict)
 }
 

@@ -17,6 +17,7 @@ use zrecord_host::loader::{
 
 use crate::batch::{GatherError, Gathered};
 use crate::errors::{self, PythonFailure};
+use crate::held::Held;
 use crate::source::{Source, SourceKind};
 
 /// How long a wait may keep a signal such as Ctrl-C from being seen.
@@ -40,7 +41,7 @@ enum AnyLoader {
 struct Work {
     sources: Vec<SourceKind>,
     /// `assemble(step, indices, parts) -> batch`; `None` once it was cleared.
-    assemble: Mutex<Option<Py<PyAny>>>,
+    assemble: Mutex<Option<Held<Py<PyAny>>>>,
     needs_indices: bool,
     /// Python code of the user's runs in it, so it belongs in the workers.
     in_worker: bool,
@@ -49,7 +50,7 @@ struct Work {
 /// What a worker hands over.
 enum Delivery {
     Gathered(Batch),
-    Assembled(Py<PyAny>),
+    Assembled(Held<Py<PyAny>>),
 }
 
 #[pymethods]
@@ -116,7 +117,7 @@ impl Engine {
                 AnyLoader::Pass(pass) => pass.next_timeout(SIGNAL_INTERVAL),
             });
             match outcome {
-                Ok(Some(Delivery::Assembled(batch))) => return Ok(batch),
+                Ok(Some(Delivery::Assembled(batch))) => return Ok(batch.clone_ref(py)),
                 Ok(Some(Delivery::Gathered(batch))) => return self.work.assemble(py, batch),
                 Ok(None) => py.check_signals()?,
                 Err(error) => return Err(self.failed(py, &error)),
@@ -172,7 +173,7 @@ impl Engine {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         // Locked only while the GIL is held, which the collector holds now.
         self.work.references().try_for_each(|reference| match reference.try_lock() {
-            Ok(reference) => visit.call(&*reference),
+            Ok(reference) => visit.call(reference.as_ref().map(|held| &**held)),
             Err(_) => Ok(()),
         })
     }
@@ -233,7 +234,7 @@ impl Drop for Engine {
 
 impl Work {
     /// What the garbage collector must know of.
-    fn references(&self) -> impl Iterator<Item = &Mutex<Option<Py<PyAny>>>> {
+    fn references(&self) -> impl Iterator<Item = &Mutex<Option<Held<Py<PyAny>>>>> {
         let streams = self.sources.iter().filter_map(|source| match source {
             SourceKind::Python(stream) => Some(&stream.object),
             SourceKind::Native(_) => None,
@@ -289,7 +290,7 @@ fn prepare(
         (name, stream)
     });
     let streams = named.collect();
-    let assemble = Mutex::new(Some(assemble));
+    let assemble = Mutex::new(Some(Held::new(assemble)));
     (streams, Arc::new(Work { sources, assemble, needs_indices, in_worker }))
 }
 
@@ -310,7 +311,7 @@ fn transform(
             })
         });
         match assembled {
-            Some(batch) => Ok(Delivery::Assembled(batch?)),
+            Some(batch) => Ok(Delivery::Assembled(Held::new(batch?))),
             None => Err("the interpreter is ending".into()),
         }
     }

@@ -10,6 +10,7 @@ use pyo3::types::{PyModule, PyTraceback};
 use zrecord_core::storage::FileName;
 
 use crate::batch::GatherError;
+use crate::held::Held;
 
 /// An error on its way to Python.
 pub(crate) enum Failure {
@@ -128,14 +129,14 @@ fn classes(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
 /// call, with the traceback that it had.
 #[derive(Debug)]
 pub(crate) struct PythonFailure {
-    error: PyErr,
-    traceback: Option<Py<PyTraceback>>,
+    error: Held<PyErr>,
+    traceback: Option<Held<Py<PyTraceback>>>,
 }
 
 impl PythonFailure {
     pub(crate) fn new(error: PyErr) -> Self {
         let traceback = Python::attach(|py| error.traceback(py).map(Bound::unbind));
-        Self { error, traceback }
+        Self { error: Held::new(error), traceback: traceback.map(Held::new) }
     }
 
     /// The exception, as it was at first.

@@ -13,6 +13,7 @@ mod array;
 mod batch;
 mod engine;
 mod errors;
+mod held;
 mod layout;
 mod progress;
 mod sampler;
@@ -48,6 +49,9 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // Made now: a fork that came while a thread makes it would leave the
+        // child waiting for that thread.
+        let _made = zrecord_host::BufferPool::shared();
         module.add("DICT_MIN", super::DICT_MIN)?;
         module.add("DICT_MAX", super::DICT_MAX)
     }

@@ -9,7 +9,8 @@ use zrecord_host::loader::{BoxError, Column, Stream, StreamState};
 use zrecord_host::{BufferPool, Store as HostStore};
 
 use crate::batch::{self, Form};
-use crate::errors::{self, PythonFailure, Result};
+use crate::errors::{self, Failure, PythonFailure, Result};
+use crate::held::Held;
 use crate::layout::Layout;
 use crate::store::Store;
 
@@ -27,8 +28,8 @@ pub(crate) enum SourceKind {
 
 /// A store, and in which form its records are wanted.
 pub(crate) struct NativeStream {
-    store: Arc<HostStore>,
-    layout: Py<Layout>,
+    store: Held<Py<Store>>,
+    layout: Held<Py<Layout>>,
     row_bytes: usize,
     form: Form,
 }
@@ -36,7 +37,7 @@ pub(crate) struct NativeStream {
 /// An object that Python gathers from, when the batch is put together.
 pub(crate) struct PythonStream {
     /// `None` once the garbage collector has cleared it.
-    pub(crate) object: Mutex<Option<Py<PyAny>>>,
+    pub(crate) object: Mutex<Option<Held<Py<PyAny>>>>,
     description: String,
 }
 
@@ -44,7 +45,7 @@ pub(crate) struct PythonStream {
 impl Source {
     #[new]
     fn new(
-        store: &Store,
+        store: Py<Store>,
         layout: Py<Layout>,
         form: &str,
         max_len: Option<usize>,
@@ -58,7 +59,9 @@ impl Source {
             "pad" if filler.len() == row_bytes => Form::Padded { width: max_len, filler },
             _ => return Err(errors::new("InvalidArgumentError", "there is no such form").into()),
         };
-        let stream = NativeStream { store: store.open()?, layout, row_bytes, form };
+        store.get().open()?;
+        let (store, layout) = (Held::new(store), Held::new(layout));
+        let stream = NativeStream { store, layout, row_bytes, form };
         Ok(Self { kind: SourceKind::Native(Arc::new(stream)) })
     }
 
@@ -66,7 +69,7 @@ impl Source {
     /// other data.
     #[staticmethod]
     fn python(object: Py<PyAny>, description: String) -> Self {
-        let stream = PythonStream { object: Mutex::new(Some(object)), description };
+        let stream = PythonStream { object: Mutex::new(Some(Held::new(object))), description };
         Self { kind: SourceKind::Python(Arc::new(stream)) }
     }
 }
@@ -81,19 +84,29 @@ impl NativeStream {
     pub(crate) fn layout(&self) -> &Layout {
         self.layout.get()
     }
+
+    /// The dataset's own handle, which a forked child opens anew.
+    fn store(&self) -> std::result::Result<Arc<HostStore>, BoxError> {
+        self.store.get().open().map_err(|failure| match failure {
+            Failure::Host(error) => error.into(),
+            Failure::Gather(error) => error.into(),
+            Failure::Python(error) => PythonFailure::new(error).into(),
+        })
+    }
 }
 
 impl Stream for NativeStream {
     fn length(&self) -> std::result::Result<u64, BoxError> {
-        Ok(self.store.len()?)
+        Ok(self.store()?.len()?)
     }
 
     fn identity(&self) -> std::result::Result<StreamState, BoxError> {
-        if let Some(id) = self.store.id() {
-            return Ok(StreamState::extended(id, self.store.generation()));
+        let store = self.store()?;
+        if let Some(id) = store.id() {
+            return Ok(StreamState::extended(id, store.generation()));
         }
-        let length = self.store.len()?;
-        let Some(schema) = self.store.read_schema()? else {
+        let length = store.len()?;
+        let Some(schema) = store.read_schema()? else {
             return Ok(StreamState::Other { kind: "untyped".into(), length });
         };
         Ok(StreamState::Classic {
@@ -105,7 +118,7 @@ impl Stream for NativeStream {
     }
 
     fn gather(&self, indices: &[u64], pool: &BufferPool) -> std::result::Result<Column, BoxError> {
-        let gathered = batch::gather(&self.store, self.row_bytes, &self.form, indices, pool);
+        let gathered = batch::gather(&*self.store()?, self.row_bytes, &self.form, indices, pool);
         Ok(Column::Other(Box::new(gathered?)))
     }
 }

@@ -27,7 +27,7 @@ use crate::value;
 use crate::view::PinnedView;
 
 /// A handle that opens its store anew in the child of a fork.
-#[pyclass(frozen, module = "zrecord._native")]
+#[pyclass(frozen, weakref, module = "zrecord._native")]
 pub(crate) struct Store {
     path: String,
     options: OpenOptions,
@@ -93,6 +93,12 @@ impl Store {
             process: AtomicU32::new(process::id()),
             is_closed: AtomicBool::new(false),
         })
+    }
+
+    /// The absolute path that it was opened by.
+    #[getter]
+    fn path(&self) -> &str {
+        &self.path
     }
 
     #[getter]
@@ -433,8 +439,7 @@ impl Store {
     /// Called in the child of a fork: gives up the locks that it has inherited.
     fn after_fork(&self) {
         if self.process.load(Ordering::Acquire) != process::id() {
-            // In a child this touches the descriptors of locks alone.
-            let _ = self.inner.load_full().close();
+            self.inner.load_full().after_fork();
         }
     }
 }
@@ -447,8 +452,7 @@ impl Store {
             if self.is_closed.load(Ordering::Acquire) {
                 return Err(errors::new("ClosedError", "the store is closed").into());
             }
-            let inherited = self.inner.load_full();
-            let _ = inherited.close();
+            self.inner.load_full().after_fork();
             self.inner.store(Arc::new(self.options.open(&self.path)?));
             self.process.store(process, Ordering::Release);
         }

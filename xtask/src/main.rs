@@ -8,6 +8,7 @@
 
 mod bench;
 mod command;
+mod compare;
 mod crash;
 mod demo;
 mod kill;
@@ -40,7 +41,7 @@ enum Job {
     Demo,
     /// Set up and pass the tests, Rust and Python.
     Test {
-        /// Also run the peer's own test suite and the slow tests.
+        /// Also run the peer's own test suite, the slow tests and those with torch.
         #[arg(long)]
         all: bool,
     },
@@ -66,6 +67,12 @@ enum Job {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Do what goes wrong in training, beside loaderx: kills, forks, damage.
+    Compare {
+        /// Arguments for `py-host/bench/reliability.py`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Make the Python environment in `.venv`, with the wheel installed.
     Python,
     /// Build the wheel into `dist`.
@@ -86,6 +93,7 @@ fn main() -> ExitCode {
         Job::Bench { arguments } => bench::run(&tree, &mut steps, &arguments),
         Job::Crash { arguments } => crash::run(&tree, &mut steps, &arguments),
         Job::Kill { rounds, seed } => kill::run(&tree, &mut steps, rounds, seed),
+        Job::Compare { arguments } => compare::run(&tree, &mut steps, &arguments),
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),

@@ -20,7 +20,8 @@ const PEER: &str = "loaderx==0.9.4";
 /// The peer's source package, for its test suite; never committed.
 const PEER_SDIST: &str = "loaderx-0.9.4.tar.gz";
 
-/// The whole job; `all` adds the peer's own suite and the slow tests.
+/// The whole job; `all` adds the peer's own suite, the slow tests and those
+/// with torch.
 ///
 /// # Errors
 ///
@@ -49,6 +50,21 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
         pytest.env("ZRECORD_LOADERX_PYTHON", peer.python());
         pytest.env("ZRECORD_LOADERX_SDIST", &sdist);
         command::run(&mut pytest)
+    })?;
+    if all { torch_tests(tree, steps) } else { Ok(()) }
+}
+
+/// The datasets under the real torch, which is larger than all else together
+/// and so has an environment of its own.
+fn torch_tests(tree: &Tree, steps: &mut Steps) -> Result<()> {
+    let environment = steps.run("torch environment .venv-torch", || {
+        Environment::prepare(tree, ".venv-torch", "torch.txt")
+    })?;
+    steps.run("wheel beside torch", || wheel::install_built(tree, &environment))?;
+    steps.run("tests with torch", || {
+        let mut pytest = environment.command(tree);
+        pytest.current_dir(tree.path("py-host"));
+        command::run(pytest.args(["-m", "pytest", "tests/test_torch.py", "-q"]))
     })
 }
 
@@ -89,6 +105,8 @@ fn pytest(tree: &Tree, environment: &Environment, all: bool) -> Command {
     } else {
         command.args(["-m", "not peer and not slow"]);
     }
+    // It has an environment of its own.
+    command.arg("--ignore=tests/test_torch.py");
     command
 }
 

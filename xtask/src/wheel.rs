@@ -56,6 +56,16 @@ pub fn build_for_distribution(tree: &Tree, steps: &mut Steps) -> Result<()> {
     })
 }
 
+/// Install the wheel that was built last into an environment that cannot build.
+///
+/// # Errors
+///
+/// When there is not exactly one wheel in `dist`, or it cannot be installed.
+pub fn install_built(tree: &Tree, environment: &Environment) -> Result<()> {
+    let wheel = the_wheel(tree)?;
+    command::run(environment.pip_install(tree).args(["--no-deps", "--force-reinstall"]).arg(wheel))
+}
+
 /// The path of the one wheel in `dist`, newly built.
 fn build(tree: &Tree, environment: &Environment) -> Result<PathBuf> {
     for old in wheels(tree)? {
@@ -69,10 +79,14 @@ fn build(tree: &Tree, environment: &Environment) -> Result<PathBuf> {
             .arg("--interpreter")
             .arg(environment.python()),
     )?;
+    the_wheel(tree)
+}
+
+fn the_wheel(tree: &Tree) -> Result<PathBuf> {
     let mut built = wheels(tree)?;
     match (built.pop(), built.pop()) {
         (Some(wheel), None) => Ok(wheel),
-        _ => bail!("maturin did not leave exactly one wheel in {FOLDER}"),
+        _ => bail!("there is not exactly one wheel in {FOLDER}"),
     }
 }
 

@@ -21,9 +21,9 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use state::State;
@@ -31,6 +31,10 @@ use work::{Producing, Shared, drop_each, spawn};
 
 /// The longest single wait; some systems refuse to wait for an age at once.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
+/// How often a forked child tries to lock what no thread should hold, and how
+/// long it pauses between: only another thread of the child may be just there.
+const CLAIM_ATTEMPTS: u32 = 20;
+const CLAIM_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a [`Prefetcher`] works ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,14 +106,18 @@ pub enum PrefetchError<E> {
 /// so one that is only made, or made and then moved by [`seek`](Self::seek),
 /// costs nothing. All methods take `&self` and may be called from any thread.
 ///
+/// In a forked child one that had not started works as in its parent, unless
+/// the fork came while a thread was changing it; any other is `Forked`.
+///
 /// `produce` may take a lock that its callers hold elsewhere, such as an
 /// interpreter's: whoever holds it must release it around `next`, `close` and
 /// the drop, which wait for the steps under way.
 pub struct Prefetcher<T, E> {
     shared: Arc<Shared<T, E>>,
     options: PrefetchOptions,
-    /// The process that started; 0 before.
+    /// The process that made it, or a forked child that has claimed it.
     owner: AtomicU32,
+    has_started: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -128,7 +136,8 @@ impl<T: Send + 'static, E: Clone + Send + 'static> Prefetcher<T, E> {
         Self {
             shared: Arc::new(shared),
             options,
-            owner: AtomicU32::new(0),
+            owner: AtomicU32::new(process::id()),
+            has_started: AtomicBool::new(false),
             threads: Mutex::default(),
         }
     }
@@ -141,11 +150,11 @@ impl<T: Send + 'static, E: Clone + Send + 'static> Prefetcher<T, E> {
     /// wanted is a warning in the log), `Closed` and `Forked`.
     pub fn start(&self) -> Result<(), PrefetchError<E>> {
         self.check_process()?;
-        if self.owner.load(Ordering::Acquire) != 0 {
+        if self.has_started.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut threads = self.lock_threads();
-        if self.owner.load(Ordering::Acquire) != 0 {
+        if self.has_started.load(Ordering::Acquire) {
             return Ok(());
         }
         if self.shared.lock().closed {
@@ -163,7 +172,7 @@ impl<T: Send + 'static, E: Clone + Send + 'static> Prefetcher<T, E> {
                 }
             }
         }
-        self.owner.store(process::id(), Ordering::Release);
+        self.has_started.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -311,18 +320,34 @@ impl<T, E> Prefetcher<T, E> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_forked(&self) -> bool {
-        let owner = self.owner.load(Ordering::Acquire);
-        owner != 0 && owner != process::id()
-    }
-
     /// Comes before every lock: a forked child may find it held for ever.
     fn check_process(&self) -> Result<(), PrefetchError<E>> {
-        if self.is_forked() {
-            let owner = self.owner.load(Ordering::Acquire);
-            return Err(PrefetchError::Forked { owner });
+        match self.is_forked() {
+            true => Err(PrefetchError::Forked { owner: self.owner.load(Ordering::Acquire) }),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    fn is_forked(&self) -> bool {
+        let process = process::id();
+        let is_ours = || self.owner.load(Ordering::Acquire) == process;
+        !(is_ours() || !self.has_started.load(Ordering::Acquire) && self.claim(process, is_ours))
+    }
+
+    /// Makes one that had not started the forked child's own; false when the
+    /// fork has left its locks held.
+    fn claim(&self, process: u32, is_ours: impl Fn() -> bool) -> bool {
+        for _ in 0..CLAIM_ATTEMPTS {
+            if self.threads.try_lock().is_ok() && self.shared.try_lock().is_ok() {
+                self.owner.store(process, Ordering::Release);
+                return true;
+            }
+            thread::sleep(CLAIM_PAUSE);
+            if is_ours() {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -332,6 +357,8 @@ impl<T, E> Drop for Prefetcher<T, E> {
             // These threads are not in this process; even detaching would touch them.
             let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
             mem::forget(mem::take(threads));
+            // One of them may have been changing this.
+            mem::forget(Arc::clone(&self.shared));
             return;
         }
         self.close();
@@ -372,6 +399,29 @@ mod tests {
             prefetcher.close();
             drop(prefetcher);
         }
+    }
+
+    #[test]
+    fn one_that_had_not_started_belongs_to_a_forked_child_too() {
+        let mut prefetcher = counting(2);
+        prefetcher.seek(7).unwrap();
+        prefetcher.owner = AtomicU32::new(1);
+        assert_eq!(prefetcher.next().unwrap(), 7);
+        assert_eq!(*prefetcher.owner.get_mut(), process::id());
+    }
+
+    #[test]
+    fn one_that_the_fork_caught_half_changed_is_an_error() {
+        let mut prefetcher = counting(2);
+        prefetcher.owner = AtomicU32::new(1);
+        let shared = Arc::clone(&prefetcher.shared);
+        let held = shared.lock();
+        assert!(matches!(prefetcher.next(), Err(PrefetchError::Forked { owner: 1 })));
+        assert!(prefetcher.is_closed());
+        drop(prefetcher);
+        drop(held);
+        // Not freed: it may be half changed.
+        assert_eq!(Arc::strong_count(&shared), 2);
     }
 
     #[test]

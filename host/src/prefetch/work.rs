@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockResult};
 use std::thread::{self, JoinHandle};
 
 use super::PrefetchError;
@@ -34,6 +34,11 @@ impl<T, E> Shared<T, E> {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<T, E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock if nobody holds it: see [`lock`](Self::lock).
+    pub(super) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, State<T, E>>> {
+        self.state.try_lock()
     }
 
     /// Drops results outside the lock, and makes room for others after that.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native
 from ._settings import unsigned
 from ._streams import Assembler, Ragged, Streams, Transform
-from .errors import InvalidArgumentError
+from .errors import ClosedError, InvalidArgumentError
 from .sampler import Mode, as_mode
 
 if TYPE_CHECKING:
@@ -215,6 +215,10 @@ class DataLoader:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.closed:
+            # One that a fork has left behind says so itself.
+            self.state_dict()
+            raise ClosedError("a closed loader cannot be pickled or copied")
         return _restore, (self.streams, self._settings, self.state_dict())
 
     def __repr__(self) -> str:

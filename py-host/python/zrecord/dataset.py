@@ -16,7 +16,7 @@ import numpy.typing as npt
 from . import _index, _native
 from ._dtypes import from_spec
 from .errors import BufferTooSmallError, InvalidArgumentError, SchemaError
-from .zrecord import Zrecord, as_destination
+from .zrecord import Zrecord, as_destination, check_id
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -128,7 +128,7 @@ class _Dataset:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self.path.absolute(), *self._options)
+        return _reopen, (type(self), self._store._place(), *self._options)
 
     def _summary(self) -> dict[str, str]:
         sizes = self._item_shape if self._kind == "dense" else ("rows", *self._item_shape)
@@ -316,8 +316,16 @@ class RaggedDataset(_Dataset):
             index += 1
 
 
-def _reopen(cls: type[_Dataset], path: Path, verify: str, io: str, threads: int | None) -> _Dataset:
-    return cls(path, verify=verify, io=io, threads=threads)
+def _reopen(
+    cls: type[_Dataset],
+    place: tuple[Path, str | None],
+    verify: str,
+    io: str,
+    threads: int | None,
+) -> _Dataset:
+    dataset = cls(place[0], verify=verify, io=io, threads=threads)
+    check_id(dataset.store, place[1])
+    return dataset
 
 
 def pad(

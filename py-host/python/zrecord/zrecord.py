@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from collections.abc import Callable
@@ -23,7 +24,14 @@ from ._settings import (
     default_format,
     unsigned,
 )
-from .errors import InvalidArgumentError, OutOfRangeError, UnknownCodecError, ZrecordError
+from .errors import (
+    ClosedError,
+    InvalidArgumentError,
+    OutOfRangeError,
+    StoreNotFoundError,
+    UnknownCodecError,
+    ZrecordError,
+)
 
 __all__ = ["CODECS", "MAX_RECORD_LEN", "Zrecord", "ZrecordError"]
 
@@ -51,11 +59,13 @@ class Zrecord:
             ``"always"`` or ``"never"``.
         io: ``"map"`` reads through memory mappings, ``"pread"`` through calls.
         lock: ``False`` writes without locks, where the file system has none.
-        threads: how many threads pack and gather; ``ZRECORD_THREADS``, else
-            what affinity and the cgroup allow.
+        threads: how many threads pack and gather, from 1 to 4096;
+            ``ZRECORD_THREADS``, else what affinity and the cgroup allow.
 
     Any number of threads may gather and append on one handle. After a fork
-    the child opens the store anew on first use. Pickling reopens by path.
+    the child opens the store anew on first use. Pickling and copying reopen by
+    path, and refuse another store that has taken its place (by its id, which
+    classic stores do not have).
     """
 
     def __init__(
@@ -78,6 +88,8 @@ class Zrecord:
             check_choice("format", format, FORMATS)
         check_choice("verify", verify, ("first", "always", "never"))
         check_choice("io", io, ("map", "pread"))
+        if threads is not None:
+            unsigned(threads=threads)
         self._options = (
             check_codec(codec),
             # Opened again, the store is there.
@@ -105,7 +117,7 @@ class Zrecord:
             lock,
             threads,
         )
-        _open_stores.add(self)
+        _open_stores.add(self._native)
 
     @property
     def codec(self) -> str:
@@ -271,7 +283,13 @@ class Zrecord:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.path.absolute(), *self._options)
+        return _reopen, (self._place(), *self._options)
+
+    def _place(self) -> tuple[Path, str | None]:
+        """What a pickle keeps of a store: where it is, and which one is there."""
+        if self.closed:
+            raise ClosedError(f"{self.path}: a closed store cannot be pickled or copied")
+        return Path(self._native.path), self.id
 
     def __repr__(self) -> str:
         if self.closed:
@@ -282,12 +300,30 @@ class Zrecord:
         )
 
 
-_open_stores: weakref.WeakSet[Zrecord] = weakref.WeakSet()
+_open_stores: weakref.WeakSet[_native.Store] = weakref.WeakSet()
+"""The native ones, which a loader may keep when nobody else does."""
 
 
-def _reopen(path: Path, codec: str, mode: str, *options: Any) -> Zrecord:
+def _reopen(
+    place: tuple[Path, str | None], codec: str, mode: str, *options: Any
+) -> Zrecord:
+    path, pickled_id = place
     names = ("format", "level", "min_saving", "verify", "io", "lock", "threads")
-    return Zrecord(path, codec, mode=mode, **dict(zip(names, options, strict=True)))
+    # One that is gone must not be made anew, empty.
+    if mode != "r" and not (path / "meta.zr").exists():
+        raise StoreNotFoundError(errno.ENOENT, f"{path}: the store that was pickled is gone")
+    store = Zrecord(path, codec, mode=mode, **dict(zip(names, options, strict=True)))
+    check_id(store, pickled_id)
+    return store
+
+
+def check_id(store: Zrecord, pickled_id: str | None) -> None:
+    """Closes the store, and refuses it, if it is another than was pickled."""
+    if store.id != pickled_id:
+        store.close()
+        raise StoreNotFoundError(
+            errno.ENOENT, f"{store.path}: another store is where the pickled one was"
+        )
 
 
 def as_bytes(data: Any, argument: str) -> npt.NDArray[np.uint8]:
@@ -325,7 +361,7 @@ def as_offsets(offsets: Any) -> npt.NDArray[np.uint64]:
 
 def _after_fork() -> None:
     for store in list(_open_stores):
-        store._native.after_fork()
+        store.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
