@@ -210,6 +210,32 @@ mod tests {
         assert!(registry.take().is_some());
     }
 
+    /// What reads it by position gives no view.
+    #[test]
+    #[cfg(unix)]
+    #[cfg_attr(miri, ignore = "maps files")]
+    fn a_store_that_finds_no_room_is_read_by_position() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.zr");
+        let store = crate::OpenOptions::new().mode(crate::Mode::Append).open(&path).unwrap();
+        store.append(b"onetwo", &[0, 3], Some(crate::Codec::Raw)).unwrap();
+        store.close().unwrap();
+        let read = |store: &crate::Store| {
+            let mut records = [0; 6];
+            store.gather_packed(&[1, 0], &mut records, 3).unwrap();
+            assert_eq!(&records, b"twoone");
+        };
+        let room = std::iter::from_fn(|| Watch::new().ok());
+        let room: Vec<Watch> = room.take(MAPPINGS_MAX + 1).collect();
+        assert!(room.len() <= MAPPINGS_MAX);
+        let store = crate::Store::open(&path).unwrap();
+        read(&store);
+        assert!(store.view(0, 2).is_err());
+        drop(room);
+        read(&store);
+        assert_eq!(*store.view(0, 2).unwrap(), *b"onetwo");
+    }
+
     #[test]
     fn a_range_that_is_being_changed_is_never_seen_mixed() {
         let registry = Registry::<1>::new();

@@ -5,7 +5,9 @@
 //! Of a [`Memory`], on which every block below rests:
 //!
 //! 1. `start..start + len` stays valid, and where it is, while `owner` lives.
-//! 2. Once it is in a `Memory`, no Rust code touches it until `owner` dies.
+//! 2. Once it is in a `Memory`, no Rust code touches it until `owner` dies; of
+//!    a view, the host's guard may replace bytes of a file that was cut by
+//!    zeros.
 //! 3. An array over it holds a reference to `owner`, lies inside it, and has a
 //!    dtype without pointers, for which any bytes are a value.
 #![allow(unsafe_code, reason = "arrays are made over memory that the owner keeps alive")]

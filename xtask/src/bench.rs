@@ -1,8 +1,9 @@
-//! `cargo xtask bench`: gathers timed beside loaderx and NumPy.
+//! `cargo xtask bench`: gathers timed beside loaderx and NumPy, or with and
+//! without checksums.
 
 use anyhow::Result;
 
-use crate::command;
+use crate::command::{self, cargo};
 use crate::python::Environment;
 use crate::steps::Steps;
 use crate::system;
@@ -16,6 +17,23 @@ use crate::wheel;
 /// When a build fails, or when any of the contestants gives a wrong answer.
 pub fn run(tree: &Tree, steps: &mut Steps, arguments: &[String]) -> Result<()> {
     steps.run("C compiler", system::require_c_compiler)?;
+    if let [first, arguments @ ..] = arguments
+        && first == "verify"
+    {
+        return steps.run("benchmark", || {
+            let mut bench = cargo(tree);
+            bench.args([
+                "bench",
+                "--quiet",
+                "--package",
+                "zrecord-host",
+                "--bench",
+                "verify",
+                "--",
+            ]);
+            command::run(bench.args(arguments))
+        });
+    }
     let environment = steps.run("Python environment .venv-bench", || {
         Environment::prepare(tree, ".venv-bench", "bench.txt")
     })?;

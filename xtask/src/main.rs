@@ -13,6 +13,7 @@ mod crash;
 mod demo;
 mod kill;
 mod lint;
+mod miri;
 mod python;
 mod steps;
 mod suite;
@@ -45,9 +46,10 @@ enum Job {
         #[arg(long)]
         all: bool,
     },
-    /// Time gathers beside loaderx and NumPy.
+    /// Time gathers beside loaderx and NumPy; `bench verify`: with and without
+    /// checksums.
     Bench {
-        /// Arguments for `py-host/bench/gather.py`.
+        /// `verify` and its arguments, or those for `py-host/bench/gather.py`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -79,6 +81,8 @@ enum Job {
     Wheel,
     /// Check formatting and lints of everything.
     Lint,
+    /// Run tests in an interpreter that knows the rules of the language.
+    Miri,
     /// Check that the code compiles for every other supported target.
     CheckTargets,
 }
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),
+        Job::Miri => miri::run(&tree, &mut steps),
         Job::CheckTargets => targets::run(&tree, &mut steps),
     };
     steps.summarise(outcome.as_ref().err());

@@ -1,0 +1,73 @@
+//! `cargo xtask miri`: tests run by an interpreter that knows the rules of the
+//! language and stops where one is broken.
+//!
+//! It runs no C and maps no files. So the core is run with its pure codec, and
+//! of the host what needs neither: the threads, the buffers, the bookkeeping
+//! of the guard, and the copying.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::command::{self, cargo, succeeds};
+use crate::steps::Steps;
+use crate::tree::Tree;
+
+/// Of the core: not what runs for minutes natively, which takes hours here.
+const CORE_SKIPPED: [&str; 1] = ["sampler::statistics"];
+/// Of the host, by module.
+const HOST: [&str; 4] = ["buffer::", "guard::", "mapping::", "verified::"];
+
+/// The whole job.
+///
+/// # Errors
+///
+/// When the tool is not installed, a test fails or breaks a rule.
+pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
+    steps.run("Miri", require_miri)?;
+    steps.run("core, with the pure codec", || {
+        let mut miri = miri(tree);
+        miri.args(["--package", "zrecord-core", "--lib"]);
+        miri.args(["--no-default-features", "--features", "ruzstd", "--"]);
+        for skipped in CORE_SKIPPED {
+            miri.args(["--skip", skipped]);
+        }
+        command::run(&mut miri)
+    })?;
+    steps.run("host, what maps no file", || {
+        let mut miri = miri(tree);
+        miri.args(["--package", "zrecord-host", "--no-default-features", "--lib", "--"]);
+        command::run(miri.args(HOST))
+    })?;
+    steps.run("host, prefetching", || {
+        let mut miri = miri(tree);
+        miri.args(["--package", "zrecord-host", "--no-default-features", "--test", "prefetch"]);
+        command::run(&mut miri)
+    })
+}
+
+fn require_miri() -> Result<()> {
+    if succeeds(Command::new("cargo").args(["+nightly", "miri", "--version"])) {
+        return Ok(());
+    }
+    bail!(
+        "Miri is not installed; `rustup toolchain install nightly --component miri,rust-src` \
+         installs it"
+    )
+}
+
+/// `cargo miri test`, with clocks and folders as they are.
+fn miri(tree: &Tree) -> Command {
+    let mut miri = Command::new("cargo");
+    miri.current_dir(tree.root());
+    for (name, _) in cargo(tree).get_envs() {
+        miri.env_remove(name);
+    }
+    // This program was started by another toolchain's cargo, which says so.
+    for name in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
+        miri.env_remove(name);
+    }
+    miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+    miri.args(["+nightly", "miri", "test"]);
+    miri
+}
