@@ -80,7 +80,9 @@ impl Checkers {
         check: impl Fn(&mut Store<FsDirectory, Libzstd>, Range<u64>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         let check = |range: &Range<u64>| self.with(|store| check(store, range.clone()));
-        match pool::pool(threads) {
+        // One range wakes no other thread.
+        let pool = if ranges.len() < 2 { None } else { pool::pool(threads) };
+        match pool {
             Some(pool) => pool.install(|| ranges.par_iter().map(check).collect()),
             None => ranges.iter().map(check).collect(),
         }
