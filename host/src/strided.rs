@@ -93,6 +93,16 @@ impl<'a> Strided<'a> {
     }
 }
 
+/// Checks that the table says of a record what the stride promises, on which
+/// every later look at the record rests.
+pub(crate) fn check(snapshot: &Snapshot, index: u64, found: &RecordLocation) -> Result<()> {
+    let stride = snapshot.commit.stride;
+    if stride == 0 || found.is_strided(snapshot.first_chunk, stride, index) {
+        return Ok(());
+    }
+    Err(found.corrupt(index, "it does not lie where the header's stride says"))
+}
+
 /// Where a stride promises record `index`.
 pub(crate) fn location(snapshot: &Snapshot, index: u64) -> RecordLocation {
     let len = snapshot.commit.stride;

@@ -113,7 +113,9 @@ impl Handle {
                 Some(table) => table,
                 None => &*table.insert(reading.files.table.view(snapshot.commit.length)?),
             };
-            table.location(index)?.check(index, record)?;
+            let location = table.location(index)?;
+            strided::check(snapshot, index, &location)?;
+            location.check(index, record)?;
             snapshot.verified.insert(index);
         }
         table.map_or(Ok(()), |table| table.check_size())

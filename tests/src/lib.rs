@@ -2,7 +2,10 @@
 //!
 //! Each file under `tests/` has one theme. This library holds the examples of
 //! the project's `README.md`, which are compiled and run as doctests, so a
-//! newcomer never copies a line that does not work.
+//! newcomer never copies a line that does not work; and what the fuzz targets
+//! do, in [`fuzz`].
+
+pub mod fuzz;
 
 /// The Rust examples of `README.md`.
 #[cfg(doctest)]

@@ -111,6 +111,13 @@ impl<D: Directory> Reader<D> {
                 });
             }
         }
+        if let [Some(one), Some(other)] = slots
+            && one.sequence == other.sequence
+            && one != other
+        {
+            let reason = format!("two different commit slots claim sequence {}", one.sequence);
+            faults.push(Fault::of_file(FileName::Meta, reason));
+        }
         // Bytes past the end mean nothing: a cut append leaves them, and the
         // next writer cuts them off.
         Ok(())
@@ -139,6 +146,10 @@ impl<D: Directory> Reader<D> {
                     && !location.is_strided(first, self.commit().stride, index)
                 {
                     let reason = "it does not lie where the header's stride says";
+                    faults.push(Fault::from_error(location.corrupt(index, reason))?);
+                }
+                if location.is_past(self.commit().tail) {
+                    let reason = "it ends past the tail of the store";
                     faults.push(Fault::from_error(location.corrupt(index, reason))?);
                 }
                 live_stored += u64::from(location.stored_len);
