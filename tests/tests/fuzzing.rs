@@ -96,7 +96,7 @@ macro_rules! targets {
     )*};
 }
 
-targets! { codec open sampler schema }
+targets! { codec open operations sampler schema writer }
 
 #[test]
 fn every_target_is_fuzzed_and_replayed() {
@@ -108,7 +108,8 @@ fn every_target_is_fuzzed_and_replayed() {
         assert!(manifest.contains(&glue), "fuzz/Cargo.toml lacks {glue}");
         let text = fs::read_to_string(root.join("fuzz").join(glue)).unwrap();
         assert!(text.contains(&format!("zrecord_tests::fuzz::{}::run", target.name)));
-        let replayed = include_str!("fuzzing.rs").lines().find(|line| line.starts_with("targets! {"));
+        let replayed =
+            include_str!("fuzzing.rs").lines().find(|line| line.starts_with("targets! {"));
         assert!(replayed.unwrap().split(' ').any(|word| word == target.name));
         let files = corpus(target.name);
         size += files.iter().map(|path| fs::metadata(path).unwrap().len()).sum::<u64>();

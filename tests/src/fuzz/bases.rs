@@ -18,7 +18,8 @@ type MemoryStore = Store<MemoryDirectory, Libzstd>;
 
 /// Records that are short, that compress, and that do not.
 fn records() -> Vec<Vec<u8>> {
-    let noise = |number: u8| (0..40_u8).map(move |at| at.wrapping_mul(97) ^ number.wrapping_mul(31));
+    let noise =
+        |number: u8| (0..40_u8).map(move |at| at.wrapping_mul(97) ^ number.wrapping_mul(31));
     (0..6_u8)
         .map(|number| match number % 3 {
             0 => noise(number).collect(),

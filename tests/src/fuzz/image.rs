@@ -146,8 +146,10 @@ impl Image {
     /// What the table says of record `index`, if it says what can be.
     pub fn location(&self, index: u64) -> Option<RecordLocation> {
         let format = self.format();
-        let entry =
-            self.files.get(&FileName::Meta)?.get(format.entry_offset(index), format.entry_size())?;
+        let entry = self
+            .files
+            .get(&FileName::Meta)?
+            .get(format.entry_offset(index), format.entry_size())?;
         format.decode_entry(&entry, index).ok()
     }
 
@@ -251,12 +253,7 @@ impl Image {
     }
 
     /// Changes a commit slot, if it is one, and gives it a valid checksum.
-    fn change_slot(
-        &mut self,
-        page: u64,
-        id: &extended::StoreId,
-        change: impl FnOnce(&mut Commit),
-    ) {
+    fn change_slot(&mut self, page: u64, id: &extended::StoreId, change: impl FnOnce(&mut Commit)) {
         let Some(meta) = self.files.get_mut(&FileName::Meta) else { return };
         let offset = extended::slot_offset(page);
         let Some(slot) = meta.get(offset, extended::SLOT_SIZE as u64) else { return };
@@ -364,7 +361,8 @@ impl Image {
                     commit.unsynced_hash = image.unsynced_hash(commit);
                 }
                 if fixes & 8 != 0 {
-                    let locations = || (0..commit.length.min(4096)).filter_map(|i| image.location(i));
+                    let locations =
+                        || (0..commit.length.min(4096)).filter_map(|i| image.location(i));
                     commit.live_stored = locations().map(|l| u64::from(l.stored_len)).sum();
                     commit.live_len = locations().map(|l| u64::from(l.len)).sum();
                 }

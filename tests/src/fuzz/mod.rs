@@ -27,8 +27,12 @@ pub mod image;
 pub mod memory;
 pub mod observe;
 pub mod open;
+pub mod operations;
 pub mod sampler;
 pub mod schema;
+pub mod steps;
+pub mod subject;
+pub mod writer;
 
 /// One target: what it is called, and what it does with an input.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +44,13 @@ pub struct Target {
 }
 
 /// All there are.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "codec", run: codec::run },
     Target { name: "open", run: open::run },
+    Target { name: "operations", run: operations::run },
     Target { name: "sampler", run: sampler::run },
     Target { name: "schema", run: schema::run },
+    Target { name: "writer", run: writer::run },
 ];
 
 /// The target of that name.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use zrecord_core::codec::Zstd;
+use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::reader::Reader;
 use zrecord_core::storage::memory::MemoryDirectory;
 use zrecord_core::storage::{Directory, FileName};
@@ -73,6 +74,15 @@ pub fn core<Z: Zstd>(directory: &MemoryDirectory) -> Option<Observation> {
         Some(structure + store.verify_records(0..u64::MAX).ok()?.len())
     });
     Some(Observation { length, records, schema, stats, faults: faults.flatten(), leftovers })
+}
+
+/// Every record of a store, read by the core; `None` for those that cannot be
+/// read, and altogether when the store cannot be opened.
+pub fn core_records(directory: &MemoryDirectory) -> Option<Vec<Option<Vec<u8>>>> {
+    let mut store = Store::<_, Libzstd>::open(directory.clone(), true).ok()?;
+    let length = store.len();
+    let mut record = |index| Some(store.gather(&[index], u64::from(RECORD_MAX)).ok()?.bytes);
+    Some((0..length).map(&mut record).collect())
 }
 
 /// What the host says; `None` when it does not open the store.

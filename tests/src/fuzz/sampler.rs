@@ -85,7 +85,8 @@ fn check_cycle(sampler: &Sampler, cycle: u64) {
     let options = sampler.options();
     let drawn = u128::from(batches) * u128::from(sampler.global_batch());
     assert!(drawn <= u128::from(options.length));
-    let first = cycle.checked_mul(batches).and_then(|first| Some((first, first.checked_add(batches)?)));
+    let first =
+        cycle.checked_mul(batches).and_then(|first| Some((first, first.checked_add(batches)?)));
     let Some((first, end)) = first.filter(|_| drawn <= u128::from(BATCH_FILLED_MAX)) else {
         return;
     };

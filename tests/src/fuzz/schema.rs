@@ -80,7 +80,8 @@ fn made_up(choices: &mut Choices<'_>) -> Vec<u8> {
     let extended = choices.any();
     let mut map: Vec<(Value, Value)> = Vec::new();
     for key in ["format", "version", "kind", "dtype", "item_shape", "codec", "metadata"] {
-        let value = if choices.once_in(6) { value(choices, 0) } else { right(key, extended, choices) };
+        let value =
+            if choices.once_in(6) { value(choices, 0) } else { right(key, extended, choices) };
         map.push((key.into(), value));
     }
     for _ in 0..choices.below(4) {
@@ -117,8 +118,22 @@ fn right(key: &str, extended: bool, choices: &mut Choices<'_>) -> Value {
 /// A dtype by its text, or a structured one.
 fn dtype_value(choices: &mut Choices<'_>, depth: usize) -> Value {
     let texts = [
-        "|u1", "<f4", ">i8", "|b1", "<U3", "|S0", "|V16", "<M8[ns]", "<m8[7D]", "bfloat16",
-        "float8_e4m3", "|O", "<U4294967295", "|S2147483647", "<M8[25us/3]", "",
+        "|u1",
+        "<f4",
+        ">i8",
+        "|b1",
+        "<U3",
+        "|S0",
+        "|V16",
+        "<M8[ns]",
+        "<m8[7D]",
+        "bfloat16",
+        "float8_e4m3",
+        "|O",
+        "<U4294967295",
+        "|S2147483647",
+        "<M8[25us/3]",
+        "",
     ];
     if depth > 20 || !choices.once_in(3) {
         return choices.one_of(&texts).into();
