@@ -9,6 +9,7 @@
 mod bench;
 mod command;
 mod demo;
+mod fuzz;
 mod lint;
 mod python;
 mod steps;
@@ -48,6 +49,17 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run the fuzz targets, beginning with their saved corpora.
+    Fuzz {
+        /// One target (default: all).
+        target: Option<String>,
+        /// How long each runs.
+        #[arg(long, default_value_t = fuzz::SECONDS)]
+        seconds: u32,
+        /// `none`, or `address` for a slower build that watches every access.
+        #[arg(long, default_value = "none")]
+        sanitizer: String,
+    },
     /// Make the Python environment in `.venv`, with the wheel installed.
     Python,
     /// Build the wheel into `dist`.
@@ -66,6 +78,9 @@ fn main() -> ExitCode {
         Job::Demo => demo::run(&tree, &mut steps),
         Job::Test { all } => suite::run(&tree, &mut steps, all),
         Job::Bench { arguments } => bench::run(&tree, &mut steps, &arguments),
+        Job::Fuzz { target, seconds, sanitizer } => {
+            fuzz::run(&tree, &mut steps, &fuzz::Options { target, seconds, sanitizer })
+        }
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),

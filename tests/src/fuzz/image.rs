@@ -124,6 +124,41 @@ impl Image {
         cut
     }
 
+    /// Changes what both commit slots say, below valid checksums.
+    pub fn forge_commit(&mut self, change: impl Fn(&mut Commit)) {
+        let id = self.identity().unwrap();
+        for page in 0..2 {
+            self.change_slot(page, &id, &change);
+        }
+    }
+
+    /// Changes one commit slot, below a valid checksum.
+    pub fn forge_slot(&mut self, page: u64, change: impl FnOnce(&mut Commit)) {
+        let id = self.identity().unwrap();
+        self.change_slot(page, &id, change);
+    }
+
+    /// Changes an entry, and gives it the checksum of what it points at.
+    pub fn forge_entry(&mut self, index: u64, change: impl FnOnce(&mut RecordLocation)) {
+        let mut location = self.location(index).unwrap();
+        change(&mut location);
+        let mut entry = Vec::new();
+        self.format().encode_entry(&location, &mut entry);
+        let offset = self.format().entry_offset(index);
+        self.put(FileName::Meta, offset, &entry);
+        self.check_entry(index);
+    }
+
+    /// Writes bytes into a file, which is made when it is not there.
+    pub fn put(&mut self, name: FileName, offset: u64, bytes: &[u8]) {
+        self.files.entry(name).or_default().put(offset, bytes);
+    }
+
+    /// Cuts or extends a file.
+    pub fn resize(&mut self, name: FileName, size: u64) {
+        self.files.entry(name).or_default().resize(size);
+    }
+
     /// How many bytes the files hold.
     pub fn len(&self) -> usize {
         self.files.values().map(|file| file.bytes.len()).sum()
@@ -336,8 +371,9 @@ impl Image {
         self.check_entry(index);
     }
 
-    /// Puts right what can be computed, as far as `fixes` says.
-    fn fix(&mut self, fixes: u8) {
+    /// Puts right what can be computed, as far as `fixes` says: the hashes of
+    /// dictionaries, of the schema, of unsynced entries, and the sums.
+    pub fn fix(&mut self, fixes: u8) {
         let Some(id) = self.identity().filter(|_| self.format() == Format::Extended) else {
             return;
         };

@@ -50,7 +50,9 @@ pub fn check(image: &Image) {
     let directory = image.in_memory();
     let core = observe::core::<Libzstd>(&directory);
     if let Some(core) = &core {
-        core.bytes().for_each(|(index, bytes)| check_stored(image, index, bytes));
+        for (index, bytes) in core.bytes() {
+            bytes.inspect(|bytes| check_stored(image, index, bytes));
+        }
     }
     let pure = observe::core::<Ruzstd>(&directory);
     assert_eq!(core.is_some(), pure.is_some(), "the backends differ in opening");
@@ -89,8 +91,7 @@ pub fn compare(core: Option<&Observation>, host: Option<&Observation>, stride_li
 
 /// Bytes that were read must be what the raw files say by the format's text:
 /// the stored bytes, unpacked, below a checksum that holds.
-fn check_stored(image: &Image, index: u64, bytes: Option<&[u8]>) {
-    let Some(bytes) = bytes else { return };
+pub fn check_stored(image: &Image, index: u64, bytes: &[u8]) {
     let location = image.location(index).unwrap();
     let (offset, len) = (u64::from(location.offset), u64::from(location.stored_len));
     let chunk = image.files.get(&location.file());

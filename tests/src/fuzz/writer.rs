@@ -22,13 +22,20 @@ pub fn run(input: &[u8]) {
     if image.entries() > RECORDS_SCANNED && !is_sparse_table(&image) {
         return;
     }
-    memory::bounded(MEMORY_FIXED + open::memory_max(&image), || {
-        if over_files {
-            over_host(&image, chunk_size_max, &steps)
-        } else {
-            over_core(&image, chunk_size_max, &steps)
-        }
-    });
+    let check = if over_files { over_host } else { over_core };
+    memory::bounded(memory_max(&image), || check(&image, chunk_size_max, &steps));
+}
+
+/// The most memory that changing a store may take.
+pub fn memory_max(image: &Image) -> usize {
+    MEMORY_FIXED + open::memory_max(image)
+}
+
+/// Changes a store over the core and over the host.
+pub fn check(image: &Image, chunk_size_max: u64, steps: &[Step]) {
+    for check in [over_core, over_host] {
+        memory::bounded(memory_max(image), || check(image, chunk_size_max, steps));
+    }
 }
 
 /// A classic table at its full size.
@@ -88,7 +95,7 @@ fn over_host(image: &Image, chunk_size_max: u64, steps: &[Step]) {
 }
 
 /// What could be read before is the same after.
-fn assert_same(before: &[Option<Vec<u8>>], after: &[Option<Vec<u8>>]) {
+pub fn assert_same(before: &[Option<Vec<u8>>], after: &[Option<Vec<u8>>]) {
     assert_eq!(before.len(), after.len(), "another number of records");
     for (index, (before, after)) in before.iter().zip(after).enumerate() {
         assert!(before.is_none() || before == after, "record {index} was changed");
