@@ -6,8 +6,8 @@ use tempfile::TempDir;
 use zrecord_core::codec::Zstd;
 use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::reader::Reader;
+use zrecord_core::storage::FileName;
 use zrecord_core::storage::memory::MemoryDirectory;
-use zrecord_core::storage::{Directory, FileName};
 use zrecord_core::store::Store;
 use zrecord_core::usage::Stats;
 use zrecord_host::{Io, OpenOptions, Verify};
@@ -28,6 +28,13 @@ pub struct Observation {
     pub records: Vec<(u64, Option<u32>, Option<Vec<u8>>)>,
     /// The schema, as text.
     pub schema: Option<String>,
+    /// What takes a look at all of it, where one was taken.
+    pub whole: Option<Whole>,
+}
+
+/// What is said of a store as a whole; `None` where that was an error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whole {
     /// The counts.
     pub stats: Option<Stats>,
     /// How many faults verifying found.
@@ -64,16 +71,16 @@ pub fn core<Z: Zstd>(directory: &MemoryDirectory) -> Option<Observation> {
         (index, len, bytes)
     };
     let records: Vec<_> = seen(length).map(&mut record).collect();
-    let few = length <= RECORDS_SCANNED;
-    let reader = store.reader();
-    let schema = reader.schema().ok().map(|schema| format!("{schema:?}"));
-    let stats = few.then(|| reader.stats().ok()).flatten();
-    let leftovers = few.then(|| reader.leftovers().ok()).flatten();
-    let faults = few.then(|| {
-        let structure = store.reader().verify_structure().ok()?.len();
-        Some(structure + store.verify_records(0..u64::MAX).ok()?.len())
+    let schema = store.schema().ok().map(|schema| format!("{schema:?}"));
+    let whole = (length <= RECORDS_SCANNED).then(|| {
+        let reader = store.reader();
+        let (stats, leftovers) = (reader.stats().ok(), reader.leftovers().ok());
+        let structure = reader.verify_structure().ok().map(|faults| faults.len());
+        let records = store.verify_records(0..u64::MAX).ok().map(|faults| faults.len());
+        let faults = structure.and_then(|structure| Some(structure + records?));
+        Whole { stats, faults, leftovers }
     });
-    Some(Observation { length, records, schema, stats, faults: faults.flatten(), leftovers })
+    Some(Observation { length, records, schema, whole })
 }
 
 /// Every record of a store, read by the core; `None` for those that cannot be
@@ -85,8 +92,9 @@ pub fn core_records(directory: &MemoryDirectory) -> Option<Vec<Option<Vec<u8>>>>
     Some((0..length).map(&mut record).collect())
 }
 
-/// What the host says; `None` when it does not open the store.
-pub fn host(path: &Path, io: Io, verify: Verify) -> Option<Observation> {
+/// What the host says, of the store as a `whole` too; `None` when it does not
+/// open the store.
+pub fn host(path: &Path, io: Io, verify: Verify, whole: bool) -> Option<Observation> {
     let options = OpenOptions::new().io(io).verify(verify).threads(1);
     let store = options.open(path).ok()?;
     let length = store.len().ok()?;
@@ -107,15 +115,14 @@ pub fn host(path: &Path, io: Io, verify: Verify) -> Option<Observation> {
         (index, len, bytes)
     };
     let records: Vec<_> = seen(length).map(record).collect();
-    let few = length <= RECORDS_SCANNED;
     let schema = store.read_schema().ok().map(|schema| format!("{:?}", schema.as_deref()));
-    let stats = few.then(|| store.stats().ok()).flatten();
-    let leftovers = few.then(|| store.leftovers().ok()).flatten();
-    let faults = few.then(|| store.verify(&mut |_| {}).ok().map(|faults| faults.len())).flatten();
-    if few {
+    let whole = (whole && length <= RECORDS_SCANNED).then(|| {
         drop(store.inspect());
-    }
-    Some(Observation { length, records, schema, stats, faults, leftovers })
+        let (stats, leftovers) = (store.stats().ok(), store.leftovers().ok());
+        let faults = store.verify(&mut |_| {}).ok().map(|faults| faults.len());
+        Whole { stats, faults, leftovers }
+    });
+    Some(Observation { length, records, schema, whole })
 }
 
 /// Whether the header promises a stride that the table does not keep: then
@@ -149,9 +156,4 @@ pub fn folder() -> (TempDir, PathBuf) {
     let path = folder.path().join("store");
     std::fs::create_dir(&path).unwrap();
     (folder, path)
-}
-
-/// Removes a file of a directory in memory, if it is there.
-pub fn remove(directory: &MemoryDirectory, name: FileName) {
-    drop(directory.remove(name));
 }
