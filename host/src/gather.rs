@@ -270,7 +270,9 @@ impl Locator<'_, '_, '_> {
             Some(table) => table,
             none => none.insert(self.reading.files.table.view(snapshot.commit.length)?),
         };
-        table.location(index)
+        let location = table.location(index)?;
+        strided::check(snapshot, index, &location)?;
+        Ok(location)
     }
 }
 

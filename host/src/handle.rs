@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
-use zrecord_core::format::{Commit, Format, RecordLocation};
+use zrecord_core::format::{Commit, Format};
 use zrecord_core::reader::{Identity, Reader};
 use zrecord_core::schema::Schema;
 use zrecord_core::storage::{Access, Directory, FileName};
@@ -71,18 +71,6 @@ pub(crate) struct Snapshot {
     pub(crate) verified: Arc<Verified>,
     /// The chunk of the first record, if the commit has a stride.
     pub(crate) first_chunk: u32,
-}
-
-impl Snapshot {
-    /// Notes that a record is intact where `location` says it is. By a stride
-    /// it is then read without a look at its entry, so one whose entry says
-    /// otherwise is not noted, and checked again.
-    pub(crate) fn note_intact(&self, index: u64, location: &RecordLocation) {
-        let stride = self.commit.stride;
-        if stride == 0 || location.is_strided(self.first_chunk, stride, index) {
-            self.verified.insert(index);
-        }
-    }
 }
 
 /// Keeps delete, compact and close away while a batch is at work.

@@ -131,7 +131,7 @@ impl<'a> Checks<'a> {
             return Ok(());
         }
         let location = self.table.location(index)?;
-        check_place(self.snapshot, index, &location)?;
+        check(self.snapshot, index, &location)?;
         location.check(index, record)?;
         if !self.always {
             self.snapshot.verified.insert(index);
@@ -140,20 +140,14 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// An entry must agree with the stride: a checksum says nothing of the place
-/// that is read without a look at the entry.
-pub(crate) fn check_place(
-    snapshot: &Snapshot,
-    index: u64,
-    location: &RecordLocation,
-) -> Result<()> {
+/// Checks that the table says of a record what the stride promises, on which
+/// every later look at the record rests.
+pub(crate) fn check(snapshot: &Snapshot, index: u64, found: &RecordLocation) -> Result<()> {
     let stride = snapshot.commit.stride;
-    if stride == 0 || location.is_strided(snapshot.first_chunk, stride, index) {
+    if stride == 0 || found.is_strided(snapshot.first_chunk, stride, index) {
         return Ok(());
     }
-    let reason =
-        format!("the header promises records of {stride} bytes in order, its entry is not of them");
-    Err(location.corrupt(index, reason))
+    Err(found.corrupt(index, "it does not lie where the header's stride says"))
 }
 
 /// Where a stride promises record `index`.

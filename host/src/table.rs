@@ -77,8 +77,10 @@ impl Table {
     /// [`Error::Corrupt`] when the file is too short for them.
     pub(crate) fn view(&self, length: u64) -> Result<TableView<'_>> {
         let end = self.format.entry_offset(length);
-        let view = TableView { table: self, end, segments: self.segments(end) };
+        let mut view = TableView { table: self, end, segments: Arc::default() };
+        // First, so that nothing is mapped for entries that are not there.
         view.check_file()?;
+        view.segments = self.segments(end);
         Ok(view)
     }
 

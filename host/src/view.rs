@@ -125,7 +125,7 @@ impl Handle {
                 None => &*table.insert(reading.files.table.view(snapshot.commit.length)?),
             };
             let location = table.location(index)?;
-            strided::check_place(snapshot, index, &location)?;
+            strided::check(snapshot, index, &location)?;
             location.check(index, record)?;
             snapshot.verified.insert(index);
         }

@@ -11,6 +11,7 @@ mod command;
 mod compare;
 mod crash;
 mod demo;
+mod fuzz;
 mod kill;
 mod lint;
 mod miri;
@@ -75,6 +76,17 @@ enum Job {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run the fuzz targets, beginning with their saved corpora.
+    Fuzz {
+        /// One target (default: all).
+        target: Option<String>,
+        /// How long each runs.
+        #[arg(long, default_value_t = fuzz::SECONDS)]
+        seconds: u32,
+        /// `none`, or `address` for a slower build that watches every access.
+        #[arg(long, default_value = "none")]
+        sanitizer: String,
+    },
     /// Make the Python environment in `.venv`, with the wheel installed.
     Python,
     /// Build the wheel into `dist`.
@@ -98,6 +110,9 @@ fn main() -> ExitCode {
         Job::Crash { arguments } => crash::run(&tree, &mut steps, &arguments),
         Job::Kill { rounds, seed } => kill::run(&tree, &mut steps, rounds, seed),
         Job::Compare { arguments } => compare::run(&tree, &mut steps, &arguments),
+        Job::Fuzz { target, seconds, sanitizer } => {
+            fuzz::run(&tree, &mut steps, &fuzz::Options { target, seconds, sanitizer })
+        }
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo};
+use crate::fuzz;
 use crate::python::Environment;
 use crate::steps::Steps;
 use crate::targets;
@@ -43,6 +44,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
             "train",
         ]))
     })?;
+    fuzz::test(tree, steps)?;
     targets::check(tree, steps)?;
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {

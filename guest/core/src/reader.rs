@@ -140,10 +140,7 @@ impl<D: Directory> Reader<D> {
             Identity::Classic => self.read_classic_commit(),
             Identity::Extended(id) => {
                 for _ in 0..SLOT_ATTEMPTS {
-                    let slots = read_slots(&self.meta, &id)?;
-                    if let Some(newest) =
-                        slots.into_iter().flatten().max_by_key(|slot| slot.sequence)
-                    {
+                    if let Some(newest) = newest_first(read_slots(&self.meta, &id)?).next() {
                         return Ok(newest);
                     }
                 }
@@ -423,6 +420,15 @@ pub(crate) fn read_slots(meta: &impl File, id: &extended::StoreId) -> Result<[Op
         *slot = extended::decode_slot(&bytes, id);
     }
     Ok(slots)
+}
+
+/// The valid slots, the newest first; of two that claim one sequence, the
+/// first page's. Whoever chooses a slot chooses it here.
+pub(crate) fn newest_first(slots: [Option<Commit>; 2]) -> impl Iterator<Item = Commit> {
+    let [one, other] = slots;
+    let swapped = matches!((one, other), (Some(one), Some(other)) if one.sequence < other.sequence);
+    let ordered = if swapped { [other, one] } else { [one, other] };
+    ordered.into_iter().flatten()
 }
 
 /// Cuts a range of records into blocks of the table that are read at once.

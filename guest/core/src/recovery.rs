@@ -10,8 +10,8 @@ use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result};
-use crate::format::{Commit, Format, extended};
-use crate::reader::{Identity, Reader, blocks, read_slots};
+use crate::format::{Commit, Format, Tail, extended};
+use crate::reader::{Identity, Reader, blocks, newest_first, read_slots};
 use crate::storage::{Directory, File, FileName};
 
 /// What a recovery did.
@@ -56,8 +56,7 @@ impl<D: Directory> Reader<D> {
             let length = self.commit.length;
             return Ok(Recovery { unclean: false, counted: length, kept: length });
         };
-        let mut slots: Vec<Commit> = read_slots(&self.meta, &id)?.into_iter().flatten().collect();
-        slots.sort_by_key(|slot| std::cmp::Reverse(slot.sequence));
+        let slots: Vec<Commit> = newest_first(read_slots(&self.meta, &id)?).collect();
         let Some(&newest) = slots.first() else { return Ok(Recovery::default()) };
         if newest.is_clean() {
             self.commit = newest;
@@ -92,10 +91,11 @@ impl<D: Directory> Reader<D> {
         }
         let mut hasher = XxHash3_64::new();
         let mut entries = Vec::new();
+        let mut tail = slot.durable_tail;
         for (first, count) in blocks(slot.durable_length..slot.length) {
             self.entries(first, count, &mut entries)?;
             hasher.write(&entries);
-            match self.check_records(first, &entries) {
+            match self.check_records(first, &entries, &mut tail) {
                 Ok(()) => {}
                 Err(error) if error.is_corruption() => return Ok(false),
                 Err(error) => return Err(error),
@@ -104,10 +104,19 @@ impl<D: Directory> Reader<D> {
         Ok(hasher.finish() == slot.unsynced_hash)
     }
 
-    fn check_records(&mut self, first: u64, entries: &[u8]) -> Result<()> {
+    /// Appended records lie one behind the other, from `tail` on. Forged ones
+    /// that share bytes could have them read any number of times.
+    fn check_records(&mut self, first: u64, entries: &[u8], tail: &mut Tail) -> Result<()> {
         let mut stored = Vec::new();
         for (index, entry) in (first..).zip(entries.chunks_exact(extended::ENTRY_SIZE)) {
             let location = Format::Extended.decode_entry(entry, index)?;
+            let place = Tail { chunk: location.chunk, offset: location.offset };
+            if place < *tail {
+                return Err(location.corrupt(index, "it begins before the end of the one before"));
+            }
+            // Within a chunk, so it has 32 bits.
+            let end = u32::try_from(location.end()).unwrap_or(u32::MAX);
+            *tail = Tail { offset: end, ..place };
             self.read_stored(index, &location, &mut stored)?;
             location.check(index, &stored)?;
         }

@@ -133,19 +133,26 @@ impl<D: Directory> Reader<D> {
             }
         }
         let id = self.identity().id().unwrap_or_default();
-        let mut valid = 0;
-        for sequence in 0..2 {
+        let slots = [0, 1].map(|sequence| {
             let offset = extended::slot_offset(sequence);
             let slot = header.get(to_usize(offset)..).unwrap_or_default();
             let slot = slot.get(..extended::SLOT_SIZE);
-            match slot.and_then(|slot| extended::decode_slot(slot, &id)) {
-                Some(_) => valid += 1,
-                None => at(offset, "the commit slot is damaged".into()),
+            let slot = slot.and_then(|slot| extended::decode_slot(slot, &id));
+            if slot.is_none() {
+                at(offset, "the commit slot is damaged".into());
             }
+            slot
+        });
+        if let [Some(one), Some(other)] = &slots
+            && one.sequence == other.sequence
+            && one != other
+        {
+            let reason = format!("two different commit slots claim sequence {}", one.sequence);
+            report(Fault::of_file(FileName::Meta, reason));
         }
         // Bytes past the end mean nothing: a cut append leaves them, and the
         // next writer cuts them off.
-        Ok(valid > 0)
+        Ok(slots.iter().any(Option::is_some))
     }
 
     fn report_classic_header(&mut self, report: &mut dyn FnMut(Fault)) -> Result<bool> {
@@ -198,6 +205,10 @@ impl<D: Directory> Reader<D> {
                 let first = *first_chunk.get_or_insert(location.chunk);
                 if stride != 0 && !location.is_strided(first, stride, index) {
                     let reason = "it does not lie where the header's stride says";
+                    report(Fault::from_error(location.corrupt(index, reason))?);
+                }
+                if location.is_past(self.commit().tail) {
+                    let reason = "it ends past the tail of the store";
                     report(Fault::from_error(location.corrupt(index, reason))?);
                 }
                 live_stored = live_stored.saturating_add(location.stored_len.into());

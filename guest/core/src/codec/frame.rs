@@ -96,11 +96,13 @@ impl FrameHeader {
 /// # Errors
 ///
 /// [`CodecError::Corrupt`] as [`FrameHeader::parse`], and for a block of a
-/// reserved type, one larger than [`BLOCK_SIZE_MAX`], missing bytes, or bytes
-/// behind the frame.
+/// reserved type, one larger than [`BLOCK_SIZE_MAX`], missing bytes, bytes
+/// behind the frame, or a content size that its blocks cannot decode to: so
+/// three stored bytes declare at most [`BLOCK_SIZE_MAX`].
 pub fn parse(src: &[u8]) -> Result<FrameHeader, CodecError> {
     let header = FrameHeader::parse(src)?;
     let mut cursor = Cursor { rest: src.get(header.len..).unwrap_or_default() };
+    let mut content_max = 0_u64;
     loop {
         let [low, middle, high] = cursor.bytes::<BLOCK_HEADER_LEN>()?;
         let block = u32::from_le_bytes([low, middle, high, 0]);
@@ -108,17 +110,25 @@ pub fn parse(src: &[u8]) -> Result<FrameHeader, CodecError> {
         if size > BLOCK_SIZE_MAX {
             return corrupt(format!("a zstd block of {size} bytes; the limit is {BLOCK_SIZE_MAX}"));
         }
-        match (block >> 1) & 3 {
-            0 | 2 => cursor.skip(size)?,
-            1 => cursor.skip(1)?,
+        let (stored, decoded_max) = match (block >> 1) & 3 {
+            0 => (size, size),
+            1 => (1, size),
+            2 => (size, BLOCK_SIZE_MAX),
             _ => return corrupt("a zstd block of the reserved type".into()),
-        }
+        };
+        cursor.skip(stored)?;
+        content_max += decoded_max as u64;
         if block & 1 == 1 {
             break;
         }
     }
     if header.checksum {
         cursor.skip(CHECKSUM_LEN)?;
+    }
+    if let Some(size) = header.content_size.filter(|size| *size > content_max) {
+        return corrupt(format!(
+            "the zstd frame declares {size} bytes, its blocks hold at most {content_max}"
+        ));
     }
     match cursor.rest.len() {
         0 => Ok(header),

@@ -30,6 +30,9 @@ pub const DICTIONARIES_MAX: u32 = 256;
 
 /// No writer gets here; a forged slot must not make the next one overflow.
 const SEQUENCE_MAX: u64 = u64::MAX >> 1;
+/// A writer takes over no store past this: the slots that it writes must be
+/// ones that are read.
+pub const SEQUENCE_WRITABLE_MAX: u64 = SEQUENCE_MAX >> 1;
 
 /// The size of a commit slot in bytes; it lies within one 512-byte sector.
 pub const SLOT_SIZE: usize = SLOT_CHECKSUM + 8;

@@ -143,6 +143,13 @@ impl RecordLocation {
         FileName::Chunk(self.chunk)
     }
 
+    /// Whether it has stored bytes in the tail's chunk behind the tail, or in
+    /// a later chunk.
+    pub fn is_past(&self, tail: Tail) -> bool {
+        let end = (self.chunk, self.end());
+        self.stored_len > 0 && end > (tail.chunk, u64::from(tail.offset))
+    }
+
     /// Whether this is where a stride promises record `index`: raw, that long,
     /// in index order from offset 0 of `first_chunk` on, chunks filled in turn.
     pub fn is_strided(&self, first_chunk: u32, stride: u32, index: u64) -> bool {

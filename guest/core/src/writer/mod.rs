@@ -120,8 +120,10 @@ impl<D: Directory> Writer<D> {
         reader.refresh()?;
         let recovery = reader.recover()?;
         let mut writer = Self::over(reader);
+        writer.check_sequence()?;
         match writer.reader.format() {
             Format::Classic => {
+                writer.check_tail()?;
                 writer.restore_sparse_sizes()?;
                 writer.mark_everything_dirty()?;
             }
@@ -498,9 +500,34 @@ impl<D: Directory> Writer<D> {
         Ok(())
     }
 
+    fn check_sequence(&self) -> Result<()> {
+        let sequence = self.commit().sequence;
+        if sequence <= extended::SEQUENCE_WRITABLE_MAX {
+            return Ok(());
+        }
+        let reason = format!("its newest commit has number {sequence}, which no writer reaches");
+        Err(Error::corrupt(FileName::Meta, reason))
+    }
+
+    /// No record may lie past the tail: what goes there next would overwrite
+    /// it. No writer leaves such a store.
+    fn check_tail(&self) -> Result<()> {
+        let Commit { tail, length, .. } = *self.commit();
+        self.reader.scan(0..length, |index, location| {
+            if location.is_past(tail) {
+                let reason = format!("it ends past the tail of the store, {}", tail.offset);
+                return Err(location.corrupt(index, reason));
+            }
+            Ok(())
+        })
+    }
+
     /// Files of an extended store have exactly their used length.
     fn cut_uncommitted(&mut self) -> Result<()> {
         let Commit { tail, length, .. } = *self.commit();
+        if self.reader.chunk_size(tail.chunk)?.is_some_and(|size| size > u64::from(tail.offset)) {
+            self.check_tail()?;
+        }
         let end = Format::Extended.entry_offset(length);
         if self.reader.meta.size().map_err(Error::io(FileName::Meta))? > end {
             self.reader.meta.set_size(end).map_err(Error::io(FileName::Meta))?;

@@ -1,0 +1,10 @@
+//! Hands inputs to `zrecord_tests::fuzz::schema`.
+#![no_main]
+
+use zrecord_tests::fuzz::schema::run;
+use zrecord_tests::fuzz::memory::PeakAlloc;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| run(input));
