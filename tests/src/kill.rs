@@ -1,6 +1,7 @@
 //! Killing a worker at random moments and checking what it leaves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub struct Tally {
     pub acknowledged: u64,
     /// How many records were compared.
     pub records: u64,
-    /// How many stores had to be recovered by their next writer.
+    /// How often a store was found unclean.
     pub recovered: u64,
     /// How many killed runs left a directory beside the store's place.
     pub leftovers: u64,
@@ -43,8 +44,8 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} kills, {} operations acknowledged, {} records compared, {} stores unclean, \
-             {} directories left beside the place and removed by the next run",
+            "{} kills, {} operations acknowledged, {} records compared, {} stores found unclean, \
+             {} directories left beside the place and removed by a later run",
             self.kills, self.acknowledged, self.records, self.recovered, self.leftovers
         )?;
         for (name, [before, after]) in &self.during {
@@ -71,6 +72,8 @@ struct Run {
     path: PathBuf,
     /// The numbers of the records that are there; `None`: there is no store.
     model: Option<Vec<u64>>,
+    /// Directories that killed runs have left, and that were counted.
+    left: BTreeSet<OsString>,
     tally: Tally,
 }
 
@@ -95,6 +98,7 @@ pub fn run(
         folder: folder.into(),
         path: folder.join("store"),
         model: None,
+        left: BTreeSet::new(),
         tally: Tally::default(),
     };
     for round in 0..rounds {
@@ -128,7 +132,9 @@ impl Run {
         self.tally.during.entry(expected.during).or_default()[usize::from(is_after)] += 1;
         self.model = found;
         self.check_converted(&expected, converted)?;
-        self.tally.leftovers += self.leftovers()?;
+        let left = self.leftovers()?;
+        self.tally.leftovers += left.difference(&self.left).count() as u64;
+        self.left = left;
         // Otherwise the next worker recovers, and may be killed at it.
         if self.random.below(2) == 0 {
             self.check_writing()?;
@@ -250,13 +256,12 @@ impl Run {
         Ok(fs::remove_dir_all(&path)?)
     }
 
-    /// How many directories killed runs have left beside the store.
-    fn leftovers(&self) -> Result<u64> {
-        let mut count = 0;
-        for entry in fs::read_dir(&self.folder)? {
-            count += u64::from(entry?.file_name().to_string_lossy().starts_with('.'));
-        }
-        Ok(count)
+    /// The directories that killed runs have left beside the store.
+    fn leftovers(&self) -> Result<BTreeSet<OsString>> {
+        let names = fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.file_name()));
+        let mut names: BTreeSet<OsString> = names.collect::<Result<_>>()?;
+        names.retain(|name| name.to_string_lossy().starts_with('.'));
+        Ok(names)
     }
 
     /// The next writer recovers, cleans up and goes on.
@@ -280,7 +285,7 @@ impl Run {
         // and of conversions where this one was refused before it began.
         drop(Successor::begin(&self.path, true)?);
         drop(Successor::begin(&converted, false)?);
-        ensure!(self.leftovers()? == 0, "the next run has not removed what killed ones left");
+        ensure!(self.leftovers()?.is_empty(), "the next run has not removed what killed ones left");
         Ok(())
     }
 }
