@@ -50,10 +50,14 @@ impl Machine {
         &self.disk
     }
 
-    /// The same machine after a loss of power.
-    fn fails(&mut self, loss: impl IntoIterator<Item = Piece>) -> Self {
-        let loss: Loss = loss.into_iter().map(|piece| (piece, 0)).collect();
-        Self::over(Disk::new(&self.play(0).image(&loss)))
+    /// The same machine after a loss of power: pieces are as they were when
+    /// they were last synced.
+    fn fails(&mut self, pieces: impl IntoIterator<Item = Piece>) -> Self {
+        self.loses(&pieces.into_iter().map(|piece| (piece, 0)).collect())
+    }
+
+    fn loses(&mut self, loss: &Loss) -> Self {
+        Self::over(Disk::new(&self.play(0).image(loss)))
     }
 
     fn inode(&mut self, name: FileName) -> usize {
@@ -144,7 +148,8 @@ fn a_classic_store_is_written_to_again_whatever_was_lost() {
     assert_eq!((&*found[0], &*found[2]), (&b"synced"[..], &b"again"[..]));
 }
 
-/// Trimming cuts a chunk file and grows it again; an append follows.
+/// Trimming cuts a chunk file and grows it again, of which the cut alone would
+/// be found; an append follows.
 #[test]
 fn a_classic_chunk_keeps_its_full_size_after_compaction() {
     let (mut machine, mut store) = Machine::create(Format::Classic);
@@ -154,7 +159,7 @@ fn a_classic_chunk_keeps_its_full_size_after_compaction() {
     store.compact(&mut |_| {}).unwrap();
     append(&mut store, b"after");
     let chunk = machine.inode(FileName::Chunk(0));
-    let machine = machine.fails([Piece::Size(chunk), Piece::Sector(chunk, 0)]);
+    let machine = machine.loses(&Loss::from([(Piece::Size(chunk), 1)]));
     let mut store = machine.take_over();
     assert_eq!(records(&mut store)[0], b"kept");
     append(&mut store, b"again");
