@@ -9,7 +9,7 @@ use zrecord_core::error::Result;
 use zrecord_core::format::Format;
 use zrecord_core::reader::Identity;
 use zrecord_core::schema::{Kind, Schema};
-use zrecord_core::storage::FileName;
+use zrecord_core::storage::{Access, Directory, File, FileName};
 use zrecord_core::store::Store;
 use zrecord_tests::crash::disk::{Disk, Loss, Piece};
 use zrecord_tests::crash::record::{Change, RecordingDirectory};
@@ -50,10 +50,14 @@ impl Machine {
         &self.disk
     }
 
-    /// The same machine after a loss of power.
-    fn fails(&mut self, loss: impl IntoIterator<Item = Piece>) -> Self {
-        let loss: Loss = loss.into_iter().map(|piece| (piece, 0)).collect();
-        Self::over(Disk::new(&self.play(0).image(&loss)))
+    /// The same machine after a loss of power: pieces are as they were when
+    /// they were last synced.
+    fn fails(&mut self, pieces: impl IntoIterator<Item = Piece>) -> Self {
+        self.loses(&pieces.into_iter().map(|piece| (piece, 0)).collect())
+    }
+
+    fn loses(&mut self, loss: &Loss) -> Self {
+        Self::over(Disk::new(&self.play(0).image(loss)))
     }
 
     fn inode(&mut self, name: FileName) -> usize {
@@ -144,7 +148,8 @@ fn a_classic_store_is_written_to_again_whatever_was_lost() {
     assert_eq!((&*found[0], &*found[2]), (&b"synced"[..], &b"again"[..]));
 }
 
-/// Trimming cuts a chunk file and grows it again; an append follows.
+/// Trimming cuts a chunk file and grows it again, of which the cut alone would
+/// be found; an append follows.
 #[test]
 fn a_classic_chunk_keeps_its_full_size_after_compaction() {
     let (mut machine, mut store) = Machine::create(Format::Classic);
@@ -154,7 +159,7 @@ fn a_classic_chunk_keeps_its_full_size_after_compaction() {
     store.compact(&mut |_| {}).unwrap();
     append(&mut store, b"after");
     let chunk = machine.inode(FileName::Chunk(0));
-    let machine = machine.fails([Piece::Size(chunk), Piece::Sector(chunk, 0)]);
+    let machine = machine.loses(&Loss::from([(Piece::Size(chunk), 1)]));
     let mut store = machine.take_over();
     assert_eq!(records(&mut store)[0], b"kept");
     append(&mut store, b"again");
@@ -178,4 +183,32 @@ fn a_dictionary_is_never_found_without_the_records_before_it() {
         assert_eq!(records(&mut store), [b"before".to_vec()]);
         assert_eq!(store.reader().commit().dictionaries, 1);
     }
+}
+
+/// The second entry was lost and holds what a discarded batch left there: a
+/// place in a chunk that is gone.
+#[test]
+fn a_damaged_classic_entry_keeps_no_writer_out_and_moves_no_tail() {
+    let (machine, mut store) = Machine::create(Format::Classic);
+    append(&mut store, b"intact");
+    append(&mut store, b"damaged");
+    store.close().unwrap();
+    let meta = machine.directory.open(FileName::Meta, Access::Write).unwrap();
+    // Offset 0, 9 bytes stored, 9 plain, in chunk 10, raw.
+    let entry = [0, 0, 0, 0, 9, 0, 0, 0, 9, 0, 0, 0, 10, 0, 0, 0];
+    meta.write(&entry, Format::Classic.entry_offset(1)).unwrap();
+    // As a copy leaves it: chunks cut to their used length.
+    let chunk = machine.directory.open(FileName::Chunk(0), Access::Write).unwrap();
+    chunk.set_size(13).unwrap();
+
+    let mut store = machine.take_over();
+    let tail = store.reader().commit().tail;
+    let error = store.compact(&mut |_| {}).unwrap_err();
+    assert!(error.to_string().starts_with("10.zr is corrupt"), "{error}");
+    assert_eq!(store.reader().commit().tail, tail);
+    append(&mut store, b"again");
+    store.close().unwrap();
+    let mut store = machine.read().unwrap();
+    assert_eq!(store.gather(&[0, 2], u64::MAX).unwrap().bytes, b"intactagain");
+    assert!(store.gather(&[1], u64::MAX).unwrap_err().is_corruption());
 }

@@ -92,7 +92,10 @@ impl<D: Directory> Writer<D> {
     /// Chunks whose records go elsewhere: those with holes and, when numbers
     /// near the limit are in use, every chunk whose number is higher than
     /// their count makes necessary. There are free numbers below for those.
-    fn chunks_to_move(&self, usage: &ChunkUsage) -> Result<BTreeSet<u32>> {
+    ///
+    /// A chunk that lacks bytes of its records is damage, at which it stops:
+    /// appends might otherwise go on behind bytes that are not there.
+    fn chunks_to_move(&mut self, usage: &ChunkUsage) -> Result<BTreeSet<u32>> {
         let near_limit = self.is_near_limit(usage);
         let count = u32::try_from(usage.len()).unwrap_or(u32::MAX);
         let mut moving = BTreeSet::new();
@@ -102,6 +105,11 @@ impl<D: Directory> Writer<D> {
                     "its records have {} bytes but end at {}: they overlap",
                     used.live, used.end
                 );
+                return Err(Error::corrupt(FileName::Chunk(number), reason));
+            }
+            let size = self.reader.chunk_size(number)?.unwrap_or(0);
+            if size < used.end {
+                let reason = format!("it has {size} bytes, its records end at {}", used.end);
                 return Err(Error::corrupt(FileName::Chunk(number), reason));
             }
             if used.live < used.end || (near_limit && number > count) {

@@ -435,7 +435,10 @@ impl<D: Directory> Writer<D> {
             Ok(())
         })?;
         for (&number, &end) in &needed {
-            let size = self.reader.chunk_size(number)?.unwrap_or(0);
+            // Of a chunk that is missing altogether no zeros are made: records
+            // that lie in it, or say so and are damaged, go on being errors.
+            let missing = (number == tail.chunk).then_some(0);
+            let Some(size) = self.reader.chunk_size(number)?.or(missing) else { continue };
             if size < end {
                 let reason = format!("it has {size} bytes, its records end at {end}");
                 return Err(Error::corrupt(FileName::Chunk(number), reason));
@@ -443,9 +446,9 @@ impl<D: Directory> Writer<D> {
         }
         for &number in needed.keys() {
             match self.reader.chunk_size(number)? {
-                None => self.create_chunk(number)?,
+                None if number == tail.chunk => self.create_chunk(number)?,
                 Some(size) if size < classic::CHUNK_FILE_SIZE => self.grow_sparse(number)?,
-                Some(_) => {}
+                _ => {}
             }
         }
         let meta = &self.reader.meta;
