@@ -22,7 +22,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 
 #[cfg(unix)]
-#[cfg_attr(unix, path = "guard/handler.rs")]
 mod handler;
 
 /// The environment variable that switches the guard off when it is `0`.
@@ -149,6 +148,7 @@ impl<const N: usize> Registry<N> {
     }
 
     /// The slot with the range that holds `address`, and that range.
+    #[cfg(any(unix, test))]
     fn find(&self, address: usize) -> Option<(&Slot, Range<usize>)> {
         let ranges = self.slots.iter().filter_map(|slot| Some((slot, slot.range()?)));
         ranges.into_iter().find(|(_, range)| range.contains(&address))
@@ -179,6 +179,7 @@ impl Slot {
 
     /// The range; `None` while it is being changed. Whoever faults in a
     /// mapping holds it, so that its slot is not changed then.
+    #[cfg(any(unix, test))]
     fn range(&self) -> Option<Range<usize>> {
         let before = self.version.load(Ordering::Acquire);
         let range = self.start.load(Ordering::Relaxed)..self.end.load(Ordering::Relaxed);

@@ -226,7 +226,8 @@ mod vectors {
         #[test]
         fn every_distance_and_length_is_copied() {
             let source: Vec<u8> = (0..9_000_u16).map(|at| (at % 251).to_le_bytes()[0]).collect();
-            for distance in 0..40 {
+            let step = if cfg!(miri) { 16 } else { 1 };
+            for distance in (0..40).step_by(step) {
                 for len in [0, 1, 1_023, 1_024, 1_150, 4_096, 5_000] {
                     // So that the two lie that far apart, modulo a page.
                     let mut dst = vec![0; 4_096 + 40 + len];

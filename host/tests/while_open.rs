@@ -7,13 +7,20 @@
 #![cfg(unix)]
 
 use std::fs::{self, OpenOptions as FileOptions};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use zrecord_host::core::Error;
 use zrecord_host::{Codec, Dtype, Format, Io, Kind, OpenOptions, Schema, Store, Verify};
 
 mod support;
 use support::{FORMATS, copy_golden, fresh, writable};
+
+/// A test that loops ends well before, or has failed.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What happens to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +205,8 @@ fn read_everything(store: &Store, sample: &Sample, about: &str) -> Vec<bool> {
         assert!(gathered.is_err() || dst == expected, "{about}: other bytes at {indices:?}");
         gathered.err()
     };
-    for index in 0..count {
+    // One by one, the last among them, which lies where a cut is felt first.
+    for index in (0..count).rev().step_by(usize::try_from(count / 8).unwrap().max(1)) {
         note(gather(&[index]));
     }
     note(gather(&(0..count).rev().collect::<Vec<_>>()));
@@ -289,7 +297,7 @@ fn copy(from: &Path, to: &Path, used: &[(String, u64)]) {
     for (file, size) in used {
         let mut bytes = vec![0; usize::try_from(*size).unwrap()];
         let source = fs::File::open(from.join(file)).unwrap();
-        std::os::unix::fs::FileExt::read_exact_at(&source, &mut bytes, 0).unwrap();
+        source.read_exact_at(&mut bytes, 0).unwrap();
         fs::write(to.join(file), bytes).unwrap();
     }
 }
@@ -316,6 +324,41 @@ fn a_store_with_a_dictionary_gives_an_error_or_what_was_stored() {
         let [tried, noticed] = try_changes("dictionaries", format);
         assert!(noticed > 0 && noticed < tried);
     }
+}
+
+/// Neither is mapped, and the hash of each is compared.
+#[test]
+fn small_files_that_are_cut_and_restored_in_a_loop_give_errors_or_what_was_stored() {
+    let (_guard, path) = fresh();
+    let sample = Sample::build("dictionaries", Format::Extended, &path);
+    let started = Instant::now();
+    let done = AtomicBool::new(false);
+    let (mut refused, mut complete) = (0, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = support::Random::new(17);
+            let files = ["dict.zr", "schema.msgpack"].map(|file| path.join(file));
+            let bytes = files.clone().map(|file| fs::read(file).unwrap());
+            while !done.load(Ordering::Relaxed) && started.elapsed() < DEADLINE {
+                for (file, bytes) in files.iter().zip(&bytes) {
+                    let file = FileOptions::new().write(true).open(file).unwrap();
+                    file.set_len(random.below(bytes.len() as u64)).unwrap();
+                    thread::sleep(Duration::from_micros(random.below(300)));
+                    file.write_all_at(bytes, 0).unwrap();
+                    thread::sleep(Duration::from_micros(random.below(3_000)));
+                }
+            }
+        });
+        while refused < 10 || complete < 10 {
+            assert!(started.elapsed() < DEADLINE, "{refused} refused, {complete} complete");
+            let store = Store::open(&path).unwrap();
+            let answers = read_everything(&store, &sample, "cut in a loop");
+            let any = answers.iter().any(|refused| *refused);
+            refused += usize::from(any);
+            complete += usize::from(!any);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

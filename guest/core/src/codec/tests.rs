@@ -413,7 +413,7 @@ fn flipped_bytes_never_panic() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
     #[test]
     fn any_record_roundtrips(seed: u64, len in 0_usize..4_000, alphabet in 1_u8..) {
