@@ -233,7 +233,7 @@ fn strided_of_other_bytes(count: u64, len: usize) -> Subject {
 fn an_older_copy_of_a_chunk_is_noticed() {
     let subject = Recipe::small(Format::Extended, 18).make();
     let names = subject.files();
-    let last = names.iter().filter(|name| name.as_bytes()[0].is_ascii_digit()).next_back().unwrap();
+    let last = names.iter().rfind(|name| name.as_bytes()[0].is_ascii_digit()).unwrap();
     let older = fs::read(subject.file(last)).unwrap();
     let store = OpenOptions::new().mode(zrecord_host::Mode::Append).lock(false);
     let store = store.open(&subject.path).unwrap();
