@@ -88,6 +88,7 @@ fn errors_are_one_line_and_a_failure() {
     for arguments in [
         &["inspect", text(&path)][..],
         &["verify", text(&path)],
+        &["repair", text(&path), "--to", text(&path.join("x"))],
         &["compact", text(&path)],
         &["convert", text(&path), text(&path.join("x")), "--format", "classic"],
         &["demo", text(&path)],
@@ -120,6 +121,74 @@ fn verify_lists_faults_a_line_each() {
     let faults = stdout(&damaged);
     assert_eq!(faults.lines().count(), 2, "{faults}");
     assert!(faults.contains("record 0") && faults.contains("record 2"), "{faults}");
+}
+
+/// A store of three records, of which the first is damaged.
+fn damaged(path: &Path) {
+    let store = writable(Format::Extended).open(path).unwrap();
+    append(&store, &[vec![1; 50], vec![2; 50], vec![3; 50]]);
+    store.close().unwrap();
+    let mut bytes = fs::read(path.join("0.zr")).unwrap();
+    bytes[0] ^= 1;
+    fs::write(path.join("0.zr"), bytes).unwrap();
+}
+
+#[test]
+fn verify_says_the_same_in_json() {
+    let (_guard, path) = fresh();
+    damaged(&path);
+    let output = zrecord(&["verify", "--json", text(&path)]);
+    assert_eq!(output.status.code(), Some(1));
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&verdict["intact"], &verdict["records"]), (&false.into(), &3.into()));
+    assert_eq!(verdict["faults"].as_array().unwrap().len(), 1);
+    let fault = &verdict["faults"][0];
+    assert_eq!(
+        (&fault["file"], &fault["index"], &fault["offset"]),
+        (&"0.zr".into(), &0.into(), &0.into())
+    );
+    let intact = zrecord(&["verify", "--json", text(&golden().join("dense_raw"))]);
+    assert!(intact.status.success());
+    let verdict: Value = serde_json::from_slice(&intact.stdout).unwrap();
+    assert_eq!((&verdict["intact"], &verdict["faults"]), (&true.into(), &Value::Array(vec![])));
+    assert_eq!(verdict["format"], "classic");
+}
+
+#[test]
+fn verify_reads_on_where_a_store_cannot_be_opened() {
+    let (_guard, path) = fresh();
+    damaged(&path);
+    let mut meta = fs::read(path.join("meta.zr")).unwrap();
+    meta[20] ^= 1;
+    fs::write(path.join("meta.zr"), &meta).unwrap();
+    let faults = stdout(&zrecord(&["verify", text(&path)]));
+    for part in ["meta.zr at 0:", "meta.zr at 4096:", "meta.zr at 8192:", "0.zr at 0, record 0:"] {
+        assert!(faults.contains(part), "{part}: {faults}");
+    }
+    fs::remove_file(path.join("meta.zr")).unwrap();
+    let output = zrecord(&["verify", text(&path)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).starts_with("meta.zr: it is missing"), "{}", stdout(&output));
+}
+
+#[test]
+fn repair_lists_what_it_lost() {
+    let (_guard, path) = fresh();
+    damaged(&path);
+    let target = path.with_file_name("new.zr");
+    let output = zrecord(&["repair", text(&path), "--to", text(&target)]);
+    assert_eq!(output.status.code(), Some(1));
+    let report = stdout(&output);
+    assert!(report.contains("lost record 0: 0.zr: the checksum does not match"), "{report}");
+    assert!(report.contains("saved 2 of 3 records"), "{report}");
+    let again = zrecord(&["repair", text(&target), "--to", text(&path)]);
+    assert!(stderr(&again).contains("already exists"));
+    let third = path.with_file_name("third.zr");
+    let output = zrecord(&["repair", text(&target), "--to", text(&third), "--json"]);
+    assert!(output.status.success());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["saved"], &report["counted"]), (&2.into(), &2.into()));
+    assert_eq!((&report["lost"], &report["schema"]), (&Value::Array(vec![]), &"none".into()));
 }
 
 #[test]

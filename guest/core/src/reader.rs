@@ -149,18 +149,17 @@ impl<D: Directory> Reader<D> {
         }
     }
 
-    pub(crate) fn read_classic_commit(&self) -> Result<Commit> {
+    fn read_classic_commit(&self) -> Result<Commit> {
+        let commit = self.read_classic_header()?;
+        let dictionaries = u32::from(self.exists(FileName::Dictionary(0))?);
+        Ok(Commit { dictionaries, ..commit })
+    }
+
+    /// What the header alone says.
+    pub(crate) fn read_classic_header(&self) -> Result<Commit> {
         let mut header = [0; classic::HEADER_SIZE];
         read_exact(&self.meta, FileName::Meta, &mut header, 0)?;
-        let mut commit = classic::decode_header(&header)
-            .map_err(|reason| Error::corrupt(FileName::Meta, reason))?;
-        let dictionary = self.directory.open(FileName::Dictionary(0), Access::Read);
-        commit.dictionaries = match dictionary {
-            Ok(_) => 1,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(error) => return Err(Error::io(FileName::Dictionary(0))(error)),
-        };
-        Ok(commit)
+        classic::decode_header(&header).map_err(|reason| Error::corrupt(FileName::Meta, reason))
     }
 
     /// The table must be there as far as the header counts.

@@ -39,12 +39,7 @@ impl<D: Directory> Reader<D> {
                 Some(newest) => newest,
                 None => reader.guess_extended_commit()?,
             },
-            Identity::Classic => match reader.read_classic_commit() {
-                Ok(commit) => commit,
-                Err(error @ Error::Io { file: FileName::Meta, .. }) => return Err(error),
-                Err(error) if !is_known_classic(&reader.meta)? => return Err(error),
-                Err(_) => reader.guess_classic_commit()?,
-            },
+            Identity::Classic => reader.salvage_classic_commit()?,
         };
         Ok(reader)
     }
@@ -114,6 +109,18 @@ impl<D: Directory> Reader<D> {
         })
     }
 
+    fn salvage_classic_commit(&self) -> Result<Commit> {
+        let commit = match self.read_classic_header() {
+            Ok(commit) => commit,
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(error) if !is_known_classic(&self.meta)? => return Err(error),
+            Err(_) => self.guess_classic_commit()?,
+        };
+        // One that cannot be looked at is reported with what needs it.
+        let dictionaries = u32::from(self.exists(FileName::Dictionary(0)).unwrap_or(true));
+        Ok(Commit { dictionaries, ..commit })
+    }
+
     /// Entries up to the last that is not zero: a classic table is sparse
     /// behind it.
     fn guess_classic_commit(&self) -> Result<Commit> {
@@ -128,8 +135,7 @@ impl<D: Directory> Reader<D> {
                 .last()
                 .unwrap_or(length);
         }
-        let dictionaries = u32::from(self.exists(FileName::Dictionary(0)).unwrap_or(true));
-        Ok(Commit { length, durable_length: length, dictionaries, ..Commit::default() })
+        Ok(Commit { length, durable_length: length, ..Commit::default() })
     }
 
     /// How many entries the file has room for, at most `length`.
