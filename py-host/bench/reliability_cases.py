@@ -35,7 +35,7 @@ converter, dataloader, dataset, store_module = (
 
 RECORD_LEN = 64 << 10
 RECORDS = 300
-ROWS = np.arange(2000 * 64, dtype=np.uint8).reshape(2000, 64)
+ROWS = np.arange(2000 * 64, dtype=np.int32).reshape(2000, 64)
 
 
 def record(number: int) -> bytes:
