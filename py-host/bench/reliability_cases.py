@@ -35,7 +35,7 @@ converter, dataloader, dataset, store_module = (
 
 RECORD_LEN = 64 << 10
 RECORDS = 300
-ROWS = np.arange(2000 * 64, dtype=np.uint8).reshape(2000, 64)
+ROWS = np.arange(2000 * 64, dtype=np.int32).reshape(2000, 64)
 
 
 def record(number: int) -> bytes:
@@ -201,16 +201,21 @@ def prepare_damage() -> None:
 
 
 def read_damaged() -> str:
-    with open_store() as store:
+    # Ours can be told that there must be a store; loaderx makes one, empty.
+    options = {"mode": "r"} if PACKAGE == "zrecord" else {}
+    with store_module.Zrecord(str(FOLDER), "raw", **options) as store:
         length = len(store)
-        if length != 40:
+        if length < 40:
             return f"WRONG: opened with {length} of 40 records"
-        # Memory that was freed holds something, so that what is not written shows.
-        found = np.full((40, RECORD_LEN), 0xEE, np.uint8)
-        store.gather(np.arange(40), found, np.arange(40) * RECORD_LEN)
+        # One more than there are, where the header counts more.
+        count = min(length, 41)
+        found = np.full((count, RECORD_LEN), 0xEE, np.uint8)
+        store.gather(np.arange(count), found, np.arange(count) * RECORD_LEN)
     wanted = np.arange(40, dtype=np.uint64)[:, None]
-    wrong = int((found.view(np.uint64) != wanted).any(1).sum())
-    return "right" if wrong == 0 else f"WRONG: {wrong} of 40 records, no error"
+    wrong = int((found[:40].view(np.uint64) != wanted).any(1).sum())
+    if wrong > 0:
+        return f"WRONG: {wrong} of 40 records, no error"
+    return "right" if count == 40 else "WRONG: a record that was never written"
 
 
 def patch(name: str, offset: int, data: bytes) -> None:

@@ -19,7 +19,7 @@ import numpy as np, zrecord as zr
 # A parent in the background of a shell ignores Ctrl-C, and hands that down.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 path = sys.argv[1]
-noise = np.random.default_rng(1).integers(0, 9, 48 << 20, np.uint8)
+noise = np.random.default_rng(1).integers(0, 9, 12 << 20, np.uint8)
 offsets = np.arange(0, len(noise), 4096)
 {setup}
 print("ready", flush=True)
@@ -40,9 +40,9 @@ out = np.empty(len(noise), np.uint8)
 """
 CALLS = {
     "append": (
-        "store = zr.Zrecord(path, level=12, threads=1)",
-        "store.append(noise[:16 << 20], offsets[:4096])",
-        "assert len(store) % 4096 == 0 and store.verify() == []",
+        "store = zr.Zrecord(path, level=6, threads=1)",
+        "store.append(noise[: 4 << 20], offsets[:1024])",
+        "assert len(store) % 1024 == 0 and store.verify() == []",
     ),
     "gather": (
         READING,
@@ -57,17 +57,17 @@ CALLS = {
     ),
     "convert": (
         "rows = noise.reshape(-1, 4096)",
-        "zr.from_numpy(path, rows, level=12, chunk_bytes=1 << 20)",
+        "zr.from_numpy(path, rows, level=6, chunk_bytes=1 << 20)",
         "assert not os.path.exists(path) or len(zr.DenseDataset(path)) % len(rows) == 0",
     ),
     "convert an iterator": (
         "rows = noise.reshape(-1, 4096)",
-        "zr.from_iterator(path, rows, 'zstd_dict', level=12, chunk_bytes=1 << 20)",
+        "zr.from_iterator(path, rows, 'zstd_dict', level=6, chunk_bytes=1 << 20)",
         "assert not os.path.exists(path) or len(zr.RaggedDataset(path)) % len(rows) == 0",
     ),
     "train": (
         "store = zr.Zrecord(path)",
-        "store.train_dict(noise[:8 << 20], np.full(2048, 4096), 1 << 17)",
+        "store.train_dict(noise[: 4 << 20], np.full(1024, 4096), 1 << 17)",
         "assert store.verify() == []",
     ),
     "sync": (

@@ -60,7 +60,7 @@ def test_a_copy_is_a_handle_of_its_own(
         with pytest.raises(zr.BusyError):
             again.append(b"x", [0])
     assert again.append(b"x", [0]) == 2
-    dense_again, ragged_again = make(dense), make([ragged])[0]
+    dense_again, ragged_again = make(dense), make(ragged)
     assert dense_again._options == ("always", "map", 1)
     assert ragged_again._options == ("first", "pread", None)
     dense.close()

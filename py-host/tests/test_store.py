@@ -234,3 +234,28 @@ def test_a_copy_is_another_handle(path: Path) -> None:
         other = copy.copy(store)
         other.close()
         assert store.read(0) == BLOBS[0]
+
+
+@pytest.mark.parametrize("codec", ["raw", "zstd", "zstd_dict"])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("level", 99),
+        ("level", -(1 << 20)),
+        ("min_saving", 1.0),
+        ("min_saving", -0.1),
+        ("min_saving", float("nan")),
+    ],
+)
+def test_packing_options_out_of_range_are_refused_before_anything_is_made(
+    path: Path, codec: str, option: str, value: float
+) -> None:
+    with pytest.raises(ValueError, match=option):
+        zr.Zrecord(path, codec, **{option: value})
+    with pytest.raises(ValueError, match=option):
+        zr.from_numpy(path, np.zeros((100, 10)), codec, **{option: value})
+    assert not path.exists()
+    with zr.Zrecord(path) as store:
+        store.append(b"abc", [0])
+    with pytest.raises(ValueError, match=option):
+        zr.Zrecord(path, codec, **{option: value})

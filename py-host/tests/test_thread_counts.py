@@ -102,7 +102,7 @@ def test_a_quota_is_respected(stored: Path) -> None:
     directory = quota_directory()
     if directory is None:
         pytest.skip("no control group can be made here")
-    group = directory / "zrecord-test"
+    group = directory / f"zrecord-test-{os.getpid()}"
     try:
         group.mkdir(exist_ok=True)
         if (group / "cpu.max").exists():
@@ -114,7 +114,7 @@ def test_a_quota_is_respected(stored: Path) -> None:
             group.rmdir()
         pytest.skip(f"no quota can be set here: {error}")
     try:
-        join = f"open({str(group / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))"
+        join = f"pathlib.Path({str(group / 'cgroup.procs')!r}).write_text(str(os.getpid()))"
         assert count(stored, join) == 0
     finally:
         group.rmdir()

@@ -96,31 +96,35 @@ def test_a_worker_that_fails_says_why(path: Path, dense: zr.DenseDataset) -> Non
         list(loader)
 
 
+class RankIterator:
+    """What one of torch's workers draws; it has the methods of the stateful convention."""
+
+    def __init__(self, loader: zr.DataLoader, steps: int) -> None:
+        self.loader, self.steps = loader, steps
+        self.state_dict = loader.state_dict
+        self.load_state_dict = loader.load_state_dict
+
+    def __iter__(self) -> RankIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if self.loader.step == self.steps:
+            raise StopIteration
+        return next(self.loader)
+
+
 class Ranks(IterableDataset):  # type: ignore[misc]
     """Our loader in torch's workers: each worker is a rank."""
 
     def __init__(self, dense: zr.DenseDataset, steps: int) -> None:
         self.dense, self.steps = dense, steps
-        self.loader: zr.DataLoader | None = None
-        self.resumed: dict[str, Any] | None = None
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> RankIterator:
         info = get_worker_info()
         rank, ranks = (0, 1) if info is None else (info.id, info.num_workers)
         size = 40 // ranks
-        self.loader = zr.DataLoader(self.dense, 2, size, mode="cyclic", rank=rank, world_size=ranks)
-        if self.resumed is not None:
-            self.loader.load_state_dict(self.resumed)
-            self.resumed = None
-        while self.loader.step < self.steps:
-            yield next(self.loader)
-
-    def state_dict(self) -> dict[str, Any]:
-        assert self.loader is not None
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.resumed = state
+        loader = zr.DataLoader(self.dense, 2, size, mode="cyclic", rank=rank, world_size=ranks)
+        return RankIterator(loader, self.steps)
 
 
 def expected(first: int, last: int) -> list[float]:
@@ -167,7 +171,7 @@ def test_the_stateful_convention_resumes_exactly(dense: zr.DenseDataset, num_wor
 
     whole = [batch.tolist() for batch in loader()]
     first = loader()
-    taken = [batch.tolist() for batch, _ in zip(first, range(7), strict=False)]
+    taken = [batch.tolist() for _, batch in zip(range(7), first, strict=False)]
     second = loader()
     second.load_state_dict(first.state_dict())
     assert taken + [batch.tolist() for batch in second] == whole
