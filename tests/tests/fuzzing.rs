@@ -66,7 +66,7 @@ fn drawn(seed: u64) -> Vec<u8> {
     let len = next() % 600;
     let bytes = (0..len).map(|_| {
         let [_, _, _, high, low, ..] = next().to_le_bytes();
-        if seed % 2 == 0 && high % 4 != 0 { low % 16 } else { low }
+        if seed.is_multiple_of(2) && high % 4 != 0 { low % 16 } else { low }
     });
     bytes.collect()
 }

@@ -57,7 +57,10 @@ pub fn run(tree: &Tree, steps: &mut Steps, options: &Options) -> Result<()> {
         );
     }
     steps.run("cargo-fuzz", || install(tree))?;
-    let folder = format!("target/fuzz-{}", options.sanitizer);
+    let folder = match &*options.sanitizer {
+        "none" => "target/fuzz".to_owned(),
+        sanitizer => format!("target/fuzz-{sanitizer}"),
+    };
     steps.run("fuzz targets", || build(tree, &folder, &options.sanitizer))?;
     let name = format!("fuzzing, {} s for each of {}", options.seconds, targets.len());
     steps.run(&name, || fuzz(tree, &folder, &targets, options.seconds))
