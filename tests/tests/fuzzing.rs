@@ -108,6 +108,7 @@ fn every_target_is_fuzzed_and_replayed() {
         assert!(manifest.contains(&glue), "fuzz/Cargo.toml lacks {glue}");
         let text = fs::read_to_string(root.join("fuzz").join(glue)).unwrap();
         assert!(text.contains(&format!("zrecord_tests::fuzz::{}::run", target.name)));
+        assert!(text.contains("#[global_allocator]"), "{glue} counts no memory");
         let replayed =
             include_str!("fuzzing.rs").lines().find(|line| line.starts_with("targets! {"));
         assert!(replayed.unwrap().split(' ').any(|word| word == target.name));
