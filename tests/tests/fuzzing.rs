@@ -106,7 +106,7 @@ fn every_target_is_fuzzed_and_replayed() {
     for target in TARGETS {
         let glue = format!("fuzz_targets/{}.rs", target.name);
         assert!(manifest.contains(&glue), "fuzz/Cargo.toml lacks {glue}");
-        let text = fs::read_to_string(root.join("fuzz").join(glue)).unwrap();
+        let text = fs::read_to_string(root.join("fuzz").join(&glue)).unwrap();
         assert!(text.contains(&format!("zrecord_tests::fuzz::{}::run", target.name)));
         assert!(text.contains("#[global_allocator]"), "{glue} counts no memory");
         let replayed =
