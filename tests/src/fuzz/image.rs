@@ -245,7 +245,7 @@ impl Image {
         let size = self.files.get(&name).map_or(0, |file| file.size);
         match kind {
             7 => {
-                let offset = choices.number(0) % (size + 64);
+                let offset = choices.number(0) % size.saturating_add(64);
                 let bytes = choices.bytes(32);
                 self.files.entry(name).or_default().put(offset, bytes);
             }
