@@ -24,8 +24,9 @@ const TARGETS: [&str; 6] = ["codec", "open", "operations", "sampler", "schema", 
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
 /// How many run at once: each is one thread.
 const AT_ONCE: usize = 2;
-/// What libFuzzer holds every input to: seconds, and megabytes in all.
-const LIMITS: [&str; 3] = ["-timeout=10", "-rss_limit_mb=1024", "-max_len=4096"];
+/// What libFuzzer holds every input to: seconds, of which a busy machine needs
+/// some for what takes milliseconds; and megabytes in all.
+const LIMITS: [&str; 3] = ["-timeout=30", "-rss_limit_mb=1024", "-max_len=4096"];
 
 /// How the targets are built and run.
 pub struct Options {
