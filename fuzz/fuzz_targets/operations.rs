@@ -1,8 +1,8 @@
 //! Hands inputs to `zrecord_tests::fuzz::operations`.
 #![no_main]
 
-use zrecord_tests::fuzz::operations::run;
 use zrecord_tests::fuzz::memory::PeakAlloc;
+use zrecord_tests::fuzz::operations::run;
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;

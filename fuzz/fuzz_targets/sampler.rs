@@ -1,8 +1,8 @@
 //! Hands inputs to `zrecord_tests::fuzz::sampler`.
 #![no_main]
 
-use zrecord_tests::fuzz::sampler::run;
 use zrecord_tests::fuzz::memory::PeakAlloc;
+use zrecord_tests::fuzz::sampler::run;
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;

@@ -1,8 +1,8 @@
 //! Hands inputs to `zrecord_tests::fuzz::schema`.
 #![no_main]
 
-use zrecord_tests::fuzz::schema::run;
 use zrecord_tests::fuzz::memory::PeakAlloc;
+use zrecord_tests::fuzz::schema::run;
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;

@@ -66,7 +66,7 @@ fn drawn(seed: u64) -> Vec<u8> {
     let len = next() % 600;
     let bytes = (0..len).map(|_| {
         let [_, _, _, high, low, ..] = next().to_le_bytes();
-        if seed % 2 == 0 && high % 4 != 0 { low % 16 } else { low }
+        if seed.is_multiple_of(2) && high % 4 != 0 { low % 16 } else { low }
     });
     bytes.collect()
 }
@@ -106,8 +106,9 @@ fn every_target_is_fuzzed_and_replayed() {
     for target in TARGETS {
         let glue = format!("fuzz_targets/{}.rs", target.name);
         assert!(manifest.contains(&glue), "fuzz/Cargo.toml lacks {glue}");
-        let text = fs::read_to_string(root.join("fuzz").join(glue)).unwrap();
+        let text = fs::read_to_string(root.join("fuzz").join(&glue)).unwrap();
         assert!(text.contains(&format!("zrecord_tests::fuzz::{}::run", target.name)));
+        assert!(text.contains("#[global_allocator]"), "{glue} counts no memory");
         let replayed =
             include_str!("fuzzing.rs").lines().find(|line| line.starts_with("targets! {"));
         assert!(replayed.unwrap().split(' ').any(|word| word == target.name));

@@ -287,7 +287,7 @@ fn dictionaries_that_are_not_there_are_named() {
 
 #[test]
 fn a_dictionary_of_any_content_is_refused() {
-    let noise: Vec<u8> = (0..3000_u32).map(|at| (at * at >> 3).to_le_bytes()[0]).collect();
+    let noise: Vec<u8> = (0..3000_u32).map(|at| ((at * at) >> 3).to_le_bytes()[0]).collect();
     let id = &bases::all()[MIXED].files[&FileName::Dictionary(0)].bytes[..8];
     for content in [&b""[..], b"short", &noise, &[id, &noise].concat(), id] {
         let image = forged(MIXED, |image| {

@@ -24,8 +24,9 @@ const TARGETS: [&str; 6] = ["codec", "open", "operations", "sampler", "schema", 
 const CARGO_FUZZ_VERSION: &str = "0.13.2";
 /// How many run at once: each is one thread.
 const AT_ONCE: usize = 2;
-/// What libFuzzer holds every input to: seconds, and megabytes in all.
-const LIMITS: [&str; 3] = ["-timeout=10", "-rss_limit_mb=1024", "-max_len=4096"];
+/// What libFuzzer holds every input to: seconds, of which a busy machine needs
+/// some for what takes milliseconds; and megabytes in all.
+const LIMITS: [&str; 3] = ["-timeout=30", "-rss_limit_mb=1024", "-max_len=4096"];
 
 /// How the targets are built and run.
 pub struct Options {
@@ -57,7 +58,10 @@ pub fn run(tree: &Tree, steps: &mut Steps, options: &Options) -> Result<()> {
         );
     }
     steps.run("cargo-fuzz", || install(tree))?;
-    let folder = format!("target/fuzz-{}", options.sanitizer);
+    let folder = match &*options.sanitizer {
+        "none" => "target/fuzz".to_owned(),
+        sanitizer => format!("target/fuzz-{sanitizer}"),
+    };
     steps.run("fuzz targets", || build(tree, &folder, &options.sanitizer))?;
     let name = format!("fuzzing, {} s for each of {}", options.seconds, targets.len());
     steps.run(&name, || fuzz(tree, &folder, &targets, options.seconds))

@@ -27,7 +27,7 @@ pub fn run(input: &[u8]) {
     trained();
     memory::bounded(MEMORY_MAX, || {
         let mut choices = Choices::new(input);
-        if choices.any::<u8>() % 4 == 0 { check_packing(choices) } else { check_decoding(choices) }
+        if choices.once_in(4) { check_packing(choices) } else { check_decoding(choices) }
     });
 }
 

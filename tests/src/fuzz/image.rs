@@ -195,6 +195,19 @@ impl Image {
         size.saturating_sub(format.entry_offset(0)) / format.entry_size()
     }
 
+    /// How many entries may be other than zero.
+    fn written_entries(&self) -> u64 {
+        let format = self.format();
+        let bytes = self.files.get(&FileName::Meta).map_or(0, |meta| meta.bytes.len() as u64);
+        bytes.saturating_sub(format.entry_offset(0)).div_ceil(format.entry_size())
+    }
+
+    /// The locations that the table holds, but for zeros, which are those of
+    /// empty records.
+    pub fn locations(&self) -> impl Iterator<Item = RecordLocation> {
+        (0..self.written_entries()).filter_map(|index| self.location(index))
+    }
+
     /// The image in memory.
     pub fn in_memory(&self) -> MemoryDirectory {
         let directory = MemoryDirectory::new();
@@ -232,7 +245,7 @@ impl Image {
         let size = self.files.get(&name).map_or(0, |file| file.size);
         match kind {
             7 => {
-                let offset = choices.number(0) % (size + 64);
+                let offset = choices.number(0) % size.saturating_add(64);
                 let bytes = choices.bytes(32);
                 self.files.entry(name).or_default().put(offset, bytes);
             }
@@ -416,18 +429,14 @@ impl Image {
 
     /// Keeps files small enough to be read whole within a moment.
     fn bound_sizes(&mut self) {
-        let large = |image: &Self| {
-            (0..image.entries().min(META_SIZE_MAX)).any(|index| {
-                let location = image.location(index);
-                location.is_some_and(|location| u64::from(location.stored_len) > FILE_SIZE_MAX)
-            })
-        };
+        let is_large = |location: RecordLocation| u64::from(location.stored_len) > FILE_SIZE_MAX;
         let classic = self.format() == Format::Classic;
         if let Some(meta) = self.files.get_mut(&FileName::Meta) {
             let limit = if classic { classic::META_SIZE } else { META_SIZE_MAX };
             meta.resize(meta.size.min(limit));
         }
-        let chunk_limit = if large(self) { FILE_SIZE_MAX } else { CHUNK_SIZE_MAX };
+        let chunk_limit =
+            if self.locations().any(is_large) { FILE_SIZE_MAX } else { CHUNK_SIZE_MAX };
         for (name, file) in &mut self.files {
             let limit = match name {
                 FileName::Meta => continue,

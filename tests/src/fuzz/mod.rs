@@ -19,6 +19,7 @@
 //! | [`sampler`] | arguments of samplers |
 //! | [`operations`] | sequences of operations, and arguments of gathers, against a model |
 #![expect(clippy::unwrap_used, reason = "an oracle panics when something is wrong")]
+#![expect(clippy::cast_possible_truncation, reason = "a hostile number may be any")]
 
 pub mod bases;
 pub mod choices;

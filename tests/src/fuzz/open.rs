@@ -33,10 +33,8 @@ pub fn run(input: &[u8]) {
 /// what its files hold, and the longest record that is gathered or whose frame
 /// has as many blocks as its length needs.
 pub fn memory_max(image: &Image) -> usize {
-    let longest = (0..image.entries().min(observe::RECORDS_SCANNED))
-        .filter_map(|index| image.location(index))
-        .filter(|location| location.codec != Codec::Raw)
-        .map(|location| {
+    let longest =
+        image.locations().filter(|location| location.codec != Codec::Raw).map(|location| {
             let stored = (location.stored_len as usize).min(image.len());
             (location.len as usize).min(stored.saturating_mul(MEMORY_PER_STORED_BYTE))
         });
