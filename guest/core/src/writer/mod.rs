@@ -116,6 +116,9 @@ impl<D: Directory> Writer<D> {
                     writer.sync()?;
                 }
                 writer.cut_uncommitted()?;
+                // So it is after every sync. A forged one would have recovery
+                // take the next records for misplaced.
+                writer.reader.commit.durable_tail = writer.commit().tail;
             }
         }
         Ok((writer, recovery))
