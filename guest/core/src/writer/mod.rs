@@ -135,6 +135,9 @@ impl<D: Directory> Writer<D> {
                     writer.sync_found()?;
                 }
                 writer.cut_uncommitted()?;
+                // So it is after every sync. A forged one would have recovery
+                // take the next records for misplaced.
+                writer.reader.commit.durable_tail = writer.commit().tail;
             }
         }
         Ok((writer, recovery))
