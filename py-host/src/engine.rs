@@ -18,6 +18,7 @@ use zrecord_host::loader::{
 use crate::batch::{GatherError, Gathered};
 use crate::errors::{self, PythonFailure};
 use crate::held::Held;
+use crate::shelf::{Shelf, Ticket};
 use crate::source::{Source, SourceKind};
 
 /// How long a wait may keep a signal such as Ctrl-C from being seen.
@@ -42,6 +43,8 @@ struct Work {
     sources: Vec<SourceKind>,
     /// `assemble(step, indices, parts) -> batch`; `None` once it was cleared.
     assemble: Mutex<Option<Held<Py<PyAny>>>>,
+    /// Batches that were assembled, and exceptions that were raised, in workers.
+    shelf: Arc<Shelf>,
     needs_indices: bool,
     /// Python code of the user's runs in it, so it belongs in the workers.
     in_worker: bool,
@@ -50,7 +53,7 @@ struct Work {
 /// What a worker hands over.
 enum Delivery {
     Gathered(Batch),
-    Assembled(Held<Py<PyAny>>),
+    Assembled(Ticket),
 }
 
 #[pymethods]
@@ -117,7 +120,7 @@ impl Engine {
                 AnyLoader::Pass(pass) => pass.next_timeout(SIGNAL_INTERVAL),
             });
             match outcome {
-                Ok(Some(Delivery::Assembled(batch))) => return Ok(batch.clone_ref(py)),
+                Ok(Some(Delivery::Assembled(batch))) => return batch.object(py),
                 Ok(Some(Delivery::Gathered(batch))) => return self.work.assemble(py, batch),
                 Ok(None) => py.check_signals()?,
                 Err(error) => return Err(self.failed(py, &error)),
@@ -175,11 +178,15 @@ impl Engine {
         self.work.references().try_for_each(|reference| match reference.try_lock() {
             Ok(reference) => visit.call(reference.as_ref().map(|held| &**held)),
             Err(_) => Ok(()),
-        })
+        })?;
+        self.work.shelf.traverse(&visit)
     }
 
     fn __clear__(&self) {
-        Python::attach(|py| self.close(py));
+        Python::attach(|py| {
+            self.close(py);
+            self.work.shelf.clear(py);
+        });
         for reference in self.work.references() {
             let taken = reference.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(taken);
@@ -291,7 +298,8 @@ fn prepare(
     });
     let streams = named.collect();
     let assemble = Mutex::new(Some(Held::new(assemble)));
-    (streams, Arc::new(Work { sources, assemble, needs_indices, in_worker }))
+    let shelf = Arc::default();
+    (streams, Arc::new(Work { sources, assemble, shelf, needs_indices, in_worker }))
 }
 
 /// What the workers do with a gathered batch.
@@ -304,14 +312,15 @@ fn transform(
             return Ok(Delivery::Gathered(batch));
         }
         let step = batch.step;
-        let assembled = Python::try_attach(|py| {
-            work.assemble(py, batch).map_err(|error| {
+        let assembled = Python::try_attach(|py| match work.assemble(py, batch) {
+            Ok(batch) => Ok(work.shelf.put(py, batch)),
+            Err(error) => {
                 errors::note_step(py, &error, step);
-                PythonFailure::new(error)
-            })
+                Err(PythonFailure::new(py, error, &work.shelf))
+            }
         });
         match assembled {
-            Some(batch) => Ok(Delivery::Assembled(Held::new(batch?))),
+            Some(batch) => Ok(Delivery::Assembled(batch?)),
             None => Err("the interpreter is ending".into()),
         }
     }

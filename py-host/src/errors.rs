@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyModule, PyTraceback};
+use pyo3::types::PyModule;
 use zrecord_core::storage::FileName;
 
 use crate::batch::GatherError;
-use crate::held::Held;
+use crate::shelf::{Shelf, Ticket};
 
 /// An error on its way to Python.
 pub(crate) enum Failure {
@@ -129,27 +130,42 @@ fn classes(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
 /// call, with the traceback that it had.
 #[derive(Debug)]
 pub(crate) struct PythonFailure {
-    error: Held<PyErr>,
-    traceback: Option<Held<Py<PyTraceback>>>,
+    error: Ticket,
+    traceback: Option<Ticket>,
 }
 
 impl PythonFailure {
-    pub(crate) fn new(error: PyErr) -> Self {
-        let traceback = Python::attach(|py| error.traceback(py).map(Bound::unbind));
-        Self { error: Held::new(error), traceback: traceback.map(Held::new) }
+    /// Kept on the shelf of the loader that is to raise it.
+    pub(crate) fn new(py: Python<'_>, error: PyErr, shelf: &Arc<Shelf>) -> Self {
+        let traceback = error.traceback(py);
+        let traceback = traceback.map(|found| shelf.put(py, found.into_any().unbind()));
+        Self { error: shelf.put(py, error.into_value(py).into_any()), traceback }
+    }
+
+    /// On its way to the caller at once: no loader keeps it.
+    pub(crate) fn passing(error: PyErr) -> Self {
+        Python::attach(|py| Self::new(py, error, &Arc::default()))
     }
 
     /// The exception, as it was at first.
     pub(crate) fn raise_again(&self, py: Python<'_>) -> PyErr {
-        let error = self.error.clone_ref(py);
-        error.set_traceback(py, self.traceback.as_ref().map(|found| found.bind(py).clone()));
-        error
+        self.try_raise_again(py).unwrap_or_else(|error| error)
+    }
+
+    fn try_raise_again(&self, py: Python<'_>) -> PyResult<PyErr> {
+        let error = PyErr::from_value(self.error.object(py)?.into_bound(py));
+        let traceback = match &self.traceback {
+            Some(traceback) => Some(traceback.object(py)?.into_bound(py).cast_into()?),
+            None => None,
+        };
+        error.set_traceback(py, traceback);
+        Ok(error)
     }
 }
 
 impl fmt::Display for PythonFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
+        f.write_str("a Python exception")
     }
 }
 

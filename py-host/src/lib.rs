@@ -17,6 +17,7 @@ mod held;
 mod layout;
 mod progress;
 mod sampler;
+mod shelf;
 mod source;
 mod store;
 mod successor;

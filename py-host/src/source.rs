@@ -90,7 +90,7 @@ impl NativeStream {
         self.store.get().open().map_err(|failure| match failure {
             Failure::Host(error) => error.into(),
             Failure::Gather(error) => error.into(),
-            Failure::Python(error) => PythonFailure::new(error).into(),
+            Failure::Python(error) => PythonFailure::passing(error).into(),
         })
     }
 }
@@ -136,7 +136,7 @@ impl PythonStream {
 
 impl Stream for PythonStream {
     fn length(&self) -> std::result::Result<u64, BoxError> {
-        Ok(self.python_length().map_err(PythonFailure::new)?)
+        Ok(self.python_length().map_err(PythonFailure::passing)?)
     }
 
     fn identity(&self) -> std::result::Result<StreamState, BoxError> {

@@ -450,7 +450,8 @@ impl Store {
         let process = process::id();
         if self.process.load(Ordering::Acquire) != process {
             if self.is_closed.load(Ordering::Acquire) {
-                return Err(errors::new("ClosedError", "the store is closed").into());
+                let (path, source) = (self.path.clone().into(), zrecord_core::Error::Closed);
+                return Err(zrecord_host::Error::Store { path, source }.into());
             }
             self.inner.load_full().after_fork();
             self.inner.store(Arc::new(self.options.open(&self.path)?));

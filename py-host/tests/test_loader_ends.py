@@ -44,13 +44,25 @@ def loader_threads(expected: int) -> int:
     return count
 
 
+def loader_threads_after_collection() -> int:
+    """How many threads are left of loaders that nothing refers to.
+
+    Workers that still make the batches ahead hold theirs for a moment.
+    """
+    deadline = time.monotonic() + 30
+    gc.collect()
+    while (count := listed_threads()) != 0 and time.monotonic() < deadline:
+        time.sleep(0.001)
+        gc.collect()
+    return count
+
+
 @pytest.fixture
 def stream(path: Path) -> zr.DenseDataset:
     zr.from_numpy(path, np.arange(1000).reshape(100, 10))
     ds = zr.DenseDataset(path)
     # Loaders that other tests have left in cycles go first.
-    gc.collect()
-    assert loader_threads(0) == 0
+    assert loader_threads_after_collection() == 0
     # The process's pool starts once, and stays.
     ds[np.tile(np.arange(100), 100)]
     return ds
@@ -106,13 +118,56 @@ def test_a_cycle_through_the_transform_is_collected(stream: zr.DenseDataset) -> 
     assert loader_threads(2) == 2
     gone = weakref.ref(trainer)
     del trainer
-    # Workers that still make the batches ahead hold it for a moment.
-    deadline = time.monotonic() + 10
-    while gone() is not None and time.monotonic() < deadline:
-        gc.collect()
-        time.sleep(0.001)
+    assert loader_threads_after_collection() == 0
     assert gone() is None
-    assert loader_threads(0) == 0
+
+
+@needs_proc
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_that_failed_is_collected(stream: zr.DenseDataset, workers: int) -> None:
+    def fail(batch: Any) -> Any:
+        raise ValueError("no batch")
+
+    for streams in (stream, {"x": stream, "y": Refusing()}):
+        transform = fail if streams is stream else None
+        for loader in (
+            zr.DataLoader(streams, workers, 8, transform=transform),
+            zr.batches(streams, 8, num_workers=workers, transform=transform),
+        ):
+            for _ in range(2):
+                with pytest.raises(ValueError, match="no batch"):
+                    next(loader)
+        gone = weakref.ref(loader)
+        del loader
+        assert loader_threads_after_collection() == 0
+        assert gone() is None
+
+
+class Refusing:
+    """A stream that gives no record."""
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, index: int) -> int:
+        raise ValueError("no batch")
+
+
+@needs_proc
+def test_a_loader_whose_batches_hold_it_is_collected(stream: zr.DenseDataset) -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.loader = zr.DataLoader(stream, 2, 8, transform=self.transform)
+
+        def transform(self, batch: Any) -> Any:
+            return self, batch
+
+    trainer = Trainer()
+    assert next(trainer.loader)[0] is trainer
+    gone = weakref.ref(trainer)
+    del trainer
+    assert loader_threads_after_collection() == 0
+    assert gone() is None
 
 
 @needs_proc
