@@ -7,6 +7,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use zrecord_core::storage::{Access, Directory, File, FileName};
@@ -68,9 +69,11 @@ impl ChunkFile {
     }
 }
 
-/// What tells a file from others, while either exists.
+/// What tells a file from others: where it is, and when it was made, since the
+/// number of a file that was removed is given to another. Unknown where the
+/// system does not keep that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity(Option<(u64, u64)>);
+struct Identity(Option<(u64, u64, SystemTime)>);
 
 impl Identity {
     const UNKNOWN: Self = Self(None);
@@ -79,7 +82,8 @@ impl Identity {
     fn of(file: &FsFile) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
         let metadata = file.file().metadata()?;
-        Ok(Self(Some((metadata.dev(), metadata.ino()))))
+        let made = metadata.created().ok();
+        Ok(Self(made.map(|made| (metadata.dev(), metadata.ino(), made))))
     }
 
     #[cfg(not(unix))]

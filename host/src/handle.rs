@@ -5,7 +5,7 @@
 //! `reader`. Gathers and appends share `files`; delete, compact and close
 //! have it alone, so that no batch is half old and half new.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -121,22 +121,32 @@ impl Handle {
         handle.map_err(crate::Error::store(path))
     }
 
+    /// Another handle of the same store, which is never made anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] with `NotFound` when another store is in its place.
+    pub(crate) fn open_again(&self, options: &OpenOptions) -> crate::Result<Self> {
+        let handle = Self::open_existing(&self.directory, options);
+        let handle = handle.map_err(crate::Error::store(self.path()))?;
+        if handle.identity != self.identity {
+            let reason = "another store is where the one that was opened had been";
+            let source = io::Error::new(ErrorKind::NotFound, reason);
+            let gone = Error::Io { file: FileName::Meta, source };
+            return Err(crate::Error::store(self.path())(gone));
+        }
+        Ok(handle)
+    }
+
     /// A handle of the same store for a forked child: it reads only.
     pub(crate) fn reopen_after_fork(&self) -> crate::Result<Self> {
-        let options = self.options.clone().mode(Mode::Read);
-        let handle = Self::open_existing(&self.directory, &options);
-        let mut handle = handle.map_err(crate::Error::store(self.path()))?;
+        let mut handle = self.open_again(&self.options.clone().mode(Mode::Read))?;
         handle.forked_from = Some(self.process);
         Ok(handle)
     }
 
     fn open_existing(directory: &FsDirectory, options: &OpenOptions) -> Result<Self> {
-        // Presence first: while it is held, the table is not replaced.
-        let presence = match options.lock {
-            true => Presence::take(directory.path())?,
-            false => None,
-        };
-        let mut reader = Reader::open(directory.clone(), Access::Read)?;
+        let (mut reader, presence) = open_present(directory, options.lock)?;
         let format = reader.format();
         if let Some(asked) = options.format.filter(|asked| *asked != format) {
             let what = format!("the store is {}, not {}", format.name(), asked.name());
@@ -428,6 +438,26 @@ impl Files {
     fn open(directory: &FsDirectory, options: &OpenOptions, format: Format) -> Result<Self> {
         let table = Table::open(directory, format, options.io)?;
         Ok(Self { table, chunks: Chunks::new(directory.clone(), options.io) })
+    }
+}
+
+/// Takes presence, if `locks`, and opens. Presence first: while it is held,
+/// the table is not replaced.
+fn open_present(
+    directory: &FsDirectory,
+    locks: bool,
+) -> Result<(Reader<FsDirectory>, Option<Presence>)> {
+    let take = || if locks { Presence::take(directory.path()) } else { Ok(None) };
+    let open = || Reader::open(directory.clone(), Access::Read);
+    let presence = take()?;
+    let reader = open()?;
+    if presence.is_some() {
+        return Ok((reader, presence));
+    }
+    // What was not there to be locked may just have been put into its place.
+    match take()? {
+        None => Ok((reader, None)),
+        presence => Ok((open()?, presence)),
     }
 }
 

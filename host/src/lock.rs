@@ -143,15 +143,18 @@ impl WriterLock {
         let path = lock_path(directory);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = open_regular(&path, &mut options).map_err(lock_error)?;
         for attempt in 0..WRITER_ATTEMPTS {
             if attempt > 0 {
                 thread::sleep(WRITER_PAUSE);
             }
+            let file = open_regular(&path, &mut options).map_err(lock_error)?;
             match system::try_exclusive(&file, Which::Writer).map_err(lock_error)? {
-                Attempt::Taken => return Ok(Self { file }),
+                Attempt::Taken if system::is_at(&file, &path).map_err(lock_error)? => {
+                    return Ok(Self { file });
+                }
+                // Held, or another store has taken the place in between.
+                Attempt::Taken | Attempt::Held => {}
                 Attempt::Unsupported => return Err(unsupported()),
-                Attempt::Held => {}
             }
         }
         Err(busy("another handle is writing to it"))

@@ -6,7 +6,7 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use zrecord_core::codec::Codec;
 use zrecord_core::format::Format;
 use zrecord_core::schema::Schema;
@@ -62,6 +62,21 @@ impl Store {
         Ok(Self { path, handle, closed_after_fork: AtomicBool::new(false) })
     }
 
+    /// Opens the same store once more, with the same options: also in a forked
+    /// child, where the new one may change it. Creates nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_with`](Self::open_with); the core's `Io` with `NotFound` also
+    /// when another store is in its place, which a classic one cannot tell
+    /// from another classic one.
+    pub fn open_again(&self) -> Result<Self> {
+        let handle = self.handle.load_full();
+        let again = handle.open_again(&handle.options)?;
+        let handle = ArcSwap::from_pointee(again);
+        Ok(Self { path: self.path.clone(), handle, closed_after_fork: AtomicBool::new(false) })
+    }
+
     /// The handle of this process.
     pub(crate) fn handle(&self) -> Result<Arc<Handle>> {
         let handle = self.handle.load_full();
@@ -73,8 +88,13 @@ impl Store {
         }
         handle.drop_inherited_locks();
         let reopened = Arc::new(handle.reopen_after_fork()?);
-        drop(handle);
-        Handle::abandon(self.handle.swap(Arc::clone(&reopened)));
+        let before = self.handle.compare_and_swap(&handle, Arc::clone(&reopened));
+        if !Arc::ptr_eq(&before, &handle) {
+            // Another thread was faster, and its handle may be in use.
+            return Ok(Guard::into_inner(before));
+        }
+        drop(before);
+        Handle::abandon(handle);
         Ok(reopened)
     }
 

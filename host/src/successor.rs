@@ -18,7 +18,7 @@ use zrecord_core::storage::FileName;
 
 use crate::directory::{create_directories, sync_directory};
 use crate::error::{Error, Result};
-use crate::lock::{Presence, WriterLock};
+use crate::lock::{self, Presence, WriterLock};
 use crate::writing::draw_id;
 
 /// How often a directory is made anew when another run takes it for a dead
@@ -56,14 +56,13 @@ impl Successor {
     ///
     /// With `replaces`: `Busy` when another handle has the store open,
     /// `NotAStore` when there is more in the place than files of a store. Else
-    /// `AlreadyExists` when there is anything. IO errors.
+    /// `AlreadyExists` when there is a store. IO errors.
     pub fn begin(place: impl AsRef<Path>, replaces: bool) -> Result<Self> {
-        let place = place.as_ref();
+        let given = place.as_ref();
         // Through a link the directory behind it is replaced, not the link.
-        let place = match replaces {
-            true => fs::canonicalize(place).unwrap_or_else(|_| place.into()),
-            false => place.into(),
-        };
+        // Absolute, as the process may change its directory before the end.
+        let place = fs::canonicalize(given).or_else(|_| std::path::absolute(given));
+        let place = place.map_err(Error::io(given))?;
         drop(Incumbent::take(&place, replaces)?);
         let parent = parent(&place);
         create_directories(parent).map_err(Error::io(parent))?;
@@ -109,17 +108,13 @@ impl Successor {
             return Err(Error::Forked { path: self.place.clone(), opened_by: self.process });
         }
         let incumbent = Incumbent::take(&self.place, self.replaces)?;
+        if !matches!(incumbent, Incumbent::Nothing) {
+            copy_mode(&self.place, &self.path).map_err(Error::io(&self.place))?;
+        }
         let old = match &incumbent {
-            Some(_) => self.exchange()?,
-            None => {
-                rename_to_nothing(&self.path, &self.place).map_err(|error| match error.kind() {
-                    ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => {
-                        Error::store(&self.place)(CoreError::AlreadyExists)
-                    }
-                    _ => Error::io(&self.place)(error),
-                })?;
-                None
-            }
+            Incumbent::Store { .. } => self.exchange()?,
+            Incumbent::Empty => self.settle(rename_to_empty)?,
+            Incumbent::Nothing => self.settle(rename_to_nothing)?,
         };
         self.published = true;
         let parent = parent(&self.place);
@@ -130,6 +125,17 @@ impl Successor {
             log::warn!("{}: removing the store that was replaced: {error}", old.display());
         }
         Ok(())
+    }
+
+    /// Takes a place where no store is, by a rename that fails if one came.
+    fn settle(&self, rename: fn(&Path, &Path) -> io::Result<()>) -> Result<Option<PathBuf>> {
+        let renamed = rename(&self.path, &self.place).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty => {
+                Error::store(&self.place)(CoreError::AlreadyExists)
+            }
+            _ => Error::io(&self.place)(error),
+        });
+        renamed.map(|()| None)
     }
 
     /// Changes places with the store that is there; says where that is now.
@@ -166,48 +172,68 @@ impl Drop for Successor {
     }
 }
 
-/// The store in the place, which nobody else may have open while it goes.
+/// What is in the place.
 #[derive(Debug)]
-struct Incumbent {
-    /// An empty directory has none, and stays empty.
-    _writer: Option<WriterLock>,
-    presence: Option<Presence>,
+enum Incumbent {
+    Nothing,
+    /// An empty directory. It needs no lock: it is replaced while it is empty,
+    /// or not at all.
+    Empty,
+    /// A store, which nobody else may have open while it goes.
+    Store {
+        _writer: WriterLock,
+        /// Taken when it is dropped.
+        presence: Option<Presence>,
+    },
 }
 
 impl Incumbent {
-    /// Locks what is in the place against everybody; `None` when there is
-    /// nothing.
-    fn take(place: &Path, replaces: bool) -> Result<Option<Self>> {
+    /// Locks a store in the place against everybody.
+    fn take(place: &Path, replaces: bool) -> Result<Self> {
         let store = Error::store;
         match place.symlink_metadata() {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::Nothing),
             Err(error) => return Err(Error::io(place)(error)),
-            Ok(_) if !replaces => return Err(store(place)(CoreError::AlreadyExists)),
+            Ok(found) if !found.is_dir() && !replaces => {
+                return Err(store(place)(CoreError::AlreadyExists));
+            }
             Ok(_) => {}
         }
-        let names = files(place).map_err(Error::io(place))?;
-        if let Some(strange) = names.iter().find(|(_, name)| name.is_none()) {
-            let reason = format!(
-                "it holds {:?}, which is none of a store's files, so it is not replaced",
-                strange.0
-            );
-            return Err(store(place)(CoreError::NotAStore { reason }));
+        if Self::check(place, replaces)?.is_empty() {
+            return Ok(Self::Empty);
         }
-        let writer = match names.is_empty() {
-            true => None,
-            false => Some(WriterLock::take(place).map_err(store(place))?),
-        };
+        let writer = WriterLock::take(place).map_err(store(place))?;
         let presence = Presence::take(place).map_err(store(place))?;
-        if let Some(presence) = &presence {
-            presence.exclude_for_good().map_err(store(place))?;
+        // Without it nobody knows who has the store open.
+        let presence = presence.ok_or_else(lock::unsupported).map_err(store(place))?;
+        presence.exclude_for_good().map_err(store(place))?;
+        // Again, now that nobody writes to it.
+        Self::check(place, replaces)?;
+        Ok(Self::Store { _writer: writer, presence: Some(presence) })
+    }
+
+    /// Refuses to replace files that are none of a store, and a store unless
+    /// it `replaces` one. What a killed creation has left is no store.
+    fn check(place: &Path, replaces: bool) -> Result<Vec<OsString>> {
+        let files = files(place).map_err(Error::io(place))?;
+        if !replaces && files.iter().any(|(_, file)| *file == Some(FileName::Meta)) {
+            return Err(Error::store(place)(CoreError::AlreadyExists));
         }
-        Ok(Some(Self { _writer: writer, presence }))
+        if let Some((strange, _)) = files.iter().find(|(_, file)| file.is_none()) {
+            let reason = format!(
+                "it holds {strange:?}, which is none of a store's files, so it is not replaced"
+            );
+            return Err(Error::store(place)(CoreError::NotAStore { reason }));
+        }
+        Ok(files.into_iter().map(|(name, _)| name).collect())
     }
 }
 
 impl Drop for Incumbent {
     fn drop(&mut self) {
-        if let Some(presence) = self.presence.take() {
+        if let Self::Store { presence, .. } = self
+            && let Some(presence) = presence.take()
+        {
             presence.release();
         }
     }
@@ -302,6 +328,16 @@ fn files(directory: &Path) -> io::Result<Vec<(OsString, Option<FileName>)>> {
     Ok(files)
 }
 
+/// Gives a directory the mode of another: whoever could not look into a store
+/// cannot look into its successor.
+fn copy_mode(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    fs::set_permissions(to, from.metadata()?.permissions())?;
+    #[cfg(not(unix))]
+    let _ = (from, to);
+    Ok(())
+}
+
 /// Removes a directory that holds files of a store and nothing else.
 fn remove_store(directory: &Path) -> io::Result<()> {
     let files = files(directory)?;
@@ -325,6 +361,13 @@ fn exchange_names(one: &Path, other: &Path) -> bool {
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn exchange_names(_: &Path, _: &Path) -> bool {
     false
+}
+
+/// Takes the place of an empty directory, which unix does in one step.
+fn rename_to_empty(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(not(unix))]
+    fs::remove_dir(to)?;
+    fs::rename(from, to)
 }
 
 /// Renames to a name that nothing has, in one step where the system can.

@@ -40,6 +40,26 @@ fn a_second_writer_is_busy_until_the_first_closes() {
 }
 
 #[test]
+fn a_store_is_opened_again_and_another_in_its_place_is_not() {
+    let (_guard, path) = fresh();
+    let first = writable(Format::Extended).open(&path).unwrap();
+    append(&first, &records(3));
+    assert_eq!(all(&first.open_again().unwrap()), records(3));
+    first.close().unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    assert!(first.open_again().unwrap_err().is_not_found());
+    assert!(!path.exists(), "it was made anew");
+    for format in FORMATS {
+        writable(format).open(&path).unwrap().close().unwrap();
+        let error = first.open_again().unwrap_err();
+        // One that was opened with a format says that it is not this one.
+        let refused = matches!(error.core(), Some(Error::Unsupported { .. }));
+        assert!(error.is_not_found() || refused, "{error}");
+        fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+#[test]
 fn opening_does_not_take_the_writers_lock() {
     let (_guard, path) = fresh();
     writable(Format::Extended).open(&path).unwrap().close().unwrap();

@@ -63,6 +63,36 @@ fn a_store_takes_the_place_of_nothing_of_an_empty_directory_and_of_a_store() {
 }
 
 #[test]
+fn a_store_that_came_into_an_empty_directory_meanwhile_stays() {
+    for replaces in [false, true] {
+        let (_guard, path) = fresh();
+        fs::create_dir(&path).unwrap();
+        let successor = Successor::begin(&path, replaces).unwrap();
+        filled(successor.path(), Format::Extended, 2);
+        filled(&path, Format::Extended, 1);
+        let reader = Store::open(&path).unwrap();
+        assert!(successor.publish().is_err());
+        assert_eq!(all(&reader), vec![vec![1; 100]; 5]);
+        assert_eq!(names(&path), ["store.zr"]);
+    }
+}
+
+#[test]
+fn a_successor_may_be_looked_into_by_whom_its_predecessor_allowed() {
+    use std::os::unix::fs::PermissionsExt;
+    for filled_before in [false, true] {
+        let (_guard, path) = fresh();
+        fs::create_dir(&path).unwrap();
+        if filled_before {
+            filled(&path, Format::Extended, 1);
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o710)).unwrap();
+        begin(&path, Format::Extended, 2).unwrap().publish().unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o710);
+    }
+}
+
+#[test]
 fn through_a_link_the_store_behind_it_is_replaced() {
     let (_guard, path) = fresh();
     filled(&path, Format::Extended, 1);

@@ -17,10 +17,10 @@ pub(super) fn open_presence(directory: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(directory)
 }
 
-/// Whether the directory that was opened is still the one with that name.
-pub(super) fn is_at(file: &File, directory: &Path) -> io::Result<bool> {
+/// Whether what was opened is still what has that name.
+pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
-    let (ours, there) = match directory.metadata() {
+    let (ours, there) = match path.metadata() {
         Ok(there) => (file.metadata()?, there),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
