@@ -34,6 +34,8 @@ pub struct Options {
     pub target: Option<String>,
     /// How long each runs, in seconds.
     pub seconds: u32,
+    /// What inputs are drawn from; another one for every run unless given.
+    pub seed: Option<u32>,
     /// What the compiler adds: `none`, or `address` for a slower build that
     /// also watches every access to memory.
     pub sanitizer: String,
@@ -64,10 +66,11 @@ pub fn run(tree: &Tree, steps: &mut Steps, options: &Options) -> Result<()> {
     };
     steps.run("fuzz targets", || build(tree, &folder, &options.sanitizer))?;
     let name = format!("fuzzing, {} s for each of {}", options.seconds, targets.len());
-    steps.run(&name, || fuzz(tree, &folder, &targets, options.seconds))
+    steps.run(&name, || fuzz(tree, &folder, &targets, options))
 }
 
-/// The part of the tests: [`SECONDS`] for each target. A machine without a
+/// The part of the tests: [`SECONDS`] for each target, from one seed, so that
+/// a change is judged by what it changes and not by luck. A machine without a
 /// nightly compiler does without; the saved corpus was replayed anyway.
 ///
 /// # Errors
@@ -80,7 +83,8 @@ pub fn test(tree: &Tree, steps: &mut Steps) -> Result<()> {
         );
         return Ok(());
     }
-    run(tree, steps, &Options { target: None, seconds: SECONDS, sanitizer: "none".into() })
+    let sanitizer = "none".into();
+    run(tree, steps, &Options { target: None, seconds: SECONDS, seed: Some(1), sanitizer })
 }
 
 fn has_nightly() -> bool {
@@ -109,13 +113,13 @@ fn build(tree: &Tree, folder: &str, sanitizer: &str) -> Result<()> {
 }
 
 /// Runs targets, two at a time, and says what each did.
-fn fuzz(tree: &Tree, folder: &str, targets: &[&str], seconds: u32) -> Result<()> {
+fn fuzz(tree: &Tree, folder: &str, targets: &[&str], options: &Options) -> Result<()> {
     let waiting = Mutex::new(targets.iter());
     let findings = Mutex::new(Vec::new());
     let work = || {
         let next = || waiting.lock().ok().and_then(|mut waiting| waiting.next());
         while let Some(target) = next() {
-            match fuzz_one(tree, folder, target, seconds) {
+            match fuzz_one(tree, folder, target, options) {
                 Ok(line) => println!("  {target}: {line}"),
                 Err(error) => {
                     println!("  {target}: {error:#}");
@@ -139,7 +143,7 @@ fn fuzz(tree: &Tree, folder: &str, targets: &[&str], seconds: u32) -> Result<()>
 }
 
 /// Runs one target; what it did, in a line.
-fn fuzz_one(tree: &Tree, folder: &str, target: &str, seconds: u32) -> Result<String> {
+fn fuzz_one(tree: &Tree, folder: &str, target: &str, options: &Options) -> Result<String> {
     let program = program(&tree.path(folder), target)?;
     let folder = |kind: &str| -> Result<PathBuf> {
         let path = tree.path("target/fuzz").join(kind).join(target);
@@ -151,7 +155,10 @@ fn fuzz_one(tree: &Tree, folder: &str, target: &str, seconds: u32) -> Result<Str
     let output = File::create(&log).with_context(|| log.display().to_string())?;
     let mut run = Command::new(&program);
     run.current_dir(tree.root()).arg(&corpus).arg(tree.path("tests/corpus").join(target));
-    run.args(LIMITS).arg("-print_final_stats=1").arg(format!("-max_total_time={seconds}"));
+    run.args(LIMITS).arg("-print_final_stats=1");
+    run.arg(format!("-max_total_time={}", options.seconds));
+    // libFuzzer takes 0 as "draw one".
+    run.arg(format!("-seed={}", options.seed.unwrap_or(0)));
     // The trailing slash makes it a folder.
     run.arg(format!("-artifact_prefix={}/", found.display()));
     run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);

@@ -83,6 +83,9 @@ enum Job {
         /// How long each runs.
         #[arg(long, default_value_t = fuzz::SECONDS)]
         seconds: u32,
+        /// What inputs are drawn from (default: another for every run).
+        #[arg(long)]
+        seed: Option<u32>,
         /// `none`, or `address` for a slower build that watches every access.
         #[arg(long, default_value = "none")]
         sanitizer: String,
@@ -110,8 +113,9 @@ fn main() -> ExitCode {
         Job::Crash { arguments } => crash::run(&tree, &mut steps, &arguments),
         Job::Kill { rounds, seed } => kill::run(&tree, &mut steps, rounds, seed),
         Job::Compare { arguments } => compare::run(&tree, &mut steps, &arguments),
-        Job::Fuzz { target, seconds, sanitizer } => {
-            fuzz::run(&tree, &mut steps, &fuzz::Options { target, seconds, sanitizer })
+        Job::Fuzz { target, seconds, seed, sanitizer } => {
+            let options = fuzz::Options { target, seconds, seed, sanitizer };
+            fuzz::run(&tree, &mut steps, &options)
         }
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
