@@ -60,8 +60,10 @@ def test_a_child_neither_makes_a_store_nor_takes_another_for_its_own(path: Path)
     store = zr.Zrecord(path / "store")
     store.append(b"onetwo", [0, 3])
 
+    uses: list[Callable[[], object]] = [lambda: len(store), lambda: store.append(b"three", [0])]
+
     def refuse() -> None:
-        for use in (lambda: len(store), lambda: store.append(b"three", [0])):
+        for use in uses:
             with pytest.raises(zr.StoreNotFoundError):
                 use()
 
