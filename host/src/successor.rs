@@ -331,11 +331,7 @@ fn files(directory: &Path) -> io::Result<Vec<(OsString, Option<FileName>)>> {
 /// Gives a directory the mode of another: whoever could not look into a store
 /// cannot look into its successor.
 fn copy_mode(from: &Path, to: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    fs::set_permissions(to, from.metadata()?.permissions())?;
-    #[cfg(not(unix))]
-    let _ = (from, to);
-    Ok(())
+    fs::set_permissions(to, from.metadata()?.permissions())
 }
 
 /// Removes a directory that holds files of a store and nothing else.

@@ -30,7 +30,6 @@ use crate::view::PinnedView;
 #[pyclass(frozen, weakref, module = "zrecord._native")]
 pub(crate) struct Store {
     path: String,
-    options: OpenOptions,
     inner: ArcSwap<HostStore>,
     /// The process that opened `inner`.
     process: AtomicU32,
@@ -82,13 +81,8 @@ impl Store {
         options.min_saving = min_saving;
         options.threads = threads;
         let inner = py.detach(|| options.open(&path))?;
-        if options.mode == Mode::Create {
-            // Opened again, the store is there.
-            options.mode = Mode::Append;
-        }
         Ok(Self {
             path,
-            options,
             inner: ArcSwap::from_pointee(inner),
             process: AtomicU32::new(process::id()),
             is_closed: AtomicBool::new(false),
@@ -361,11 +355,11 @@ impl Store {
         stop: u64,
         layout: &Layout,
     ) -> Result<Bound<'py, PyAny>> {
-        self.open()?;
+        let store = self.open()?;
         if self.closed() {
             return Err(errors::new("ClosedError", "the store is closed").into());
         }
-        let view = py.detach(|| PinnedView::new(&self.path, &self.options, start, stop))?;
+        let view = py.detach(|| PinnedView::new(&store, start, stop))?;
         let count = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
         Ok(Memory::read_only(py, view)?.array(layout, &[count])?)
     }
@@ -454,7 +448,7 @@ impl Store {
                 return Err(zrecord_host::Error::Store { path, source }.into());
             }
             self.inner.load_full().after_fork();
-            self.inner.store(Arc::new(self.options.open(&self.path)?));
+            self.inner.store(Arc::new(self.inner.load_full().open_again()?));
             self.process.store(process, Ordering::Release);
         }
         Ok(self.inner.load_full())

@@ -23,10 +23,11 @@ impl Successor {
 
 #[pymethods]
 impl Successor {
-    /// Makes the directory; a store may be in the place by the end.
+    /// Makes the directory; with `replaces`, a store may be in the place by
+    /// the end.
     #[new]
-    fn new(py: Python<'_>, place: String) -> Result<Self> {
-        let begun = py.detach(|| zrecord_host::Successor::begin(&place, true))?;
+    fn new(py: Python<'_>, place: String, replaces: bool) -> Result<Self> {
+        let begun = py.detach(|| zrecord_host::Successor::begin(&place, replaces))?;
         Ok(Self { path: begun.path().into(), inner: Mutex::new(Some(begun)) })
     }
 

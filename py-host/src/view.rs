@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use zrecord_host::{Mode, OpenOptions, Store, View};
+use zrecord_host::{Store, View};
 
 /// A view with a handle of its own: its shared lock keeps other handles from
 /// deleting and compacting for as long as an array over the view lives.
@@ -12,13 +12,8 @@ pub(crate) struct PinnedView {
 }
 
 impl PinnedView {
-    pub(crate) fn new(
-        path: &str,
-        options: &OpenOptions,
-        start: u64,
-        stop: u64,
-    ) -> zrecord_host::Result<Self> {
-        let store = options.clone().mode(Mode::Read).open(path)?;
+    pub(crate) fn new(store: &Store, start: u64, stop: u64) -> zrecord_host::Result<Self> {
+        let store = store.open_again()?;
         Ok(Self { view: store.view(start, stop)?, _store: store })
     }
 }

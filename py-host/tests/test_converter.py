@@ -201,9 +201,8 @@ zr.from_numpy(sys.argv[1], rows, "raw", 400, format=sys.argv[2], progress=kill)
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
 def test_a_conversion_that_is_killed_adds_nothing(path: Path, store_format: str) -> None:
     assert run_python(KILLED, path, store_format).returncode == -9
-    with zr.DenseDataset(path) as ds:
-        assert len(ds) == 0
-    zr.from_numpy(path, ROWS[:5])
+    assert not path.exists()
+    zr.from_numpy(path, ROWS[:5], format=store_format)
     assert run_python(KILLED, path, store_format).returncode == -9
     with zr.DenseDataset(path) as ds:
         assert np.array_equal(ds[:], ROWS[:5])
@@ -228,6 +227,39 @@ def test_commit_every_keeps_what_was_committed(path: Path) -> None:
         progress=lambda done, total: seen.append((done, total)),
     )
     assert seen == [(100, 300), (200, 300), (300, 300)]
+
+
+@pytest.mark.parametrize("if_exists", ["append", "error"])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_store_that_another_has_made_in_its_place_stays(
+    path: Path, if_exists: str, when: str
+) -> None:
+    def source() -> Iterator[np.ndarray]:
+        if when == "before":
+            zr.Zrecord(path).close()
+        yield np.arange(3)
+        if when == "meanwhile":
+            zr.Zrecord(path).close()
+        yield np.arange(3)
+
+    with pytest.raises(zr.StoreExistsError):
+        zr.from_iterator(path, source(), if_exists=if_exists, chunk_bytes=1)
+    with zr.Zrecord(path, mode="r") as store:
+        assert len(store) == 0
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+def test_a_source_may_change_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def source() -> Iterator[np.ndarray]:
+        yield np.arange(3)
+        monkeypatch.chdir(tmp_path / "elsewhere")
+
+    zr.from_iterator("store.zr", source())
+    with zr.RaggedDataset(tmp_path / "store.zr") as ds:
+        assert len(ds) == 1
 
 
 def test_progress_may_stop_it(path: Path) -> None:

@@ -56,6 +56,26 @@ def ragged(path: Path) -> zr.RaggedDataset:
     return zr.RaggedDataset(path / "ragged")
 
 
+def test_a_child_neither_makes_a_store_nor_takes_another_for_its_own(path: Path) -> None:
+    store = zr.Zrecord(path / "store")
+    store.append(b"onetwo", [0, 3])
+
+    uses: list[Callable[[], object]] = [lambda: len(store), lambda: store.append(b"three", [0])]
+
+    def refuse() -> None:
+        for use in uses:
+            with pytest.raises(zr.StoreNotFoundError):
+                use()
+
+    (path / "store").rename(path / "moved")
+    in_child(refuse)
+    assert not (path / "store").exists()
+    zr.Zrecord(path / "store").close()
+    in_child(refuse)
+    with zr.Zrecord(path / "store") as other:
+        assert len(other) == 0
+
+
 def test_every_handle_is_used_in_a_child_and_its_child(
     path: Path, dense: zr.DenseDataset, ragged: zr.RaggedDataset
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +29,13 @@ from .errors import (
 )
 from .zrecord import Zrecord
 
-STORE_FILES = re.compile(r"(meta\.zr|schema\.msgpack|dict(\.\d+)?\.zr)(\.new)?|\d+\.zr|lock\.zr")
-"""The names of all files that a store may have."""
-
 
 class Conversion:
     """Appends blocks of records to a store and commits them at the end.
 
-    A new store that fails half way is removed again; an existing one stays as
-    it was. With ``if_exists="replace"`` the new store grows beside the old one
-    and takes its place when it is whole.
+    An existing store that is appended to stays as it was when that fails. A
+    new one grows beside its place and takes it when it is whole; where nothing
+    is replaced and ``commit_every`` is given, with its first commit.
     """
 
     def __init__(
@@ -58,7 +54,8 @@ class Conversion:
             check_choice("format", format, FORMATS)
         if commit_every is not None and commit_every < 1:
             raise InvalidArgumentError(f"commit_every is {commit_every}, not at least 1")
-        self.path = Path(path)
+        # Absolute, as a source may change the directory.
+        self.path = Path(path).absolute()
         self.codec = check_codec(codec)
         self.if_exists = if_exists
         self.options: dict[str, Any] = {"level": level, "min_saving": min_saving}
@@ -67,9 +64,7 @@ class Conversion:
         self.format = self._format(format)
         self._store: Zrecord | None = None
         self._uncommitted = 0
-        self._made: Path | None = None
         self._successor: _native.Successor | None = None
-        self._keeps_directory = self.path.exists()
 
     def _format(self, wanted: str | None) -> str:
         if not self.exists or self.if_exists == "replace":
@@ -119,15 +114,15 @@ class Conversion:
         spec = to_spec(dtype)
         if self.exists and self.if_exists == "append":
             self._check_metadata(metadata)
-            target, mode = self.path, "a"
-        elif self.if_exists == "replace":
-            self._successor = _native.Successor(os.fspath(self.path))
-            target, mode = Path(self._successor.path), "x"
+            self._open(self.path, "a")
         else:
-            target, mode = self.path, "x" if self.if_exists == "error" else "a"
-            self._made = target
-        self._store = Zrecord(target, self.codec, mode=mode, format=self.format, **self.options)
-        self._store._native.set_schema(kind, spec, item_shape, self.codec, metadata)
+            replaces = self.if_exists == "replace"
+            self._successor = _native.Successor(os.fspath(self.path), replaces)
+            self._open(Path(self._successor.path), "x")
+        self.store._native.set_schema(kind, spec, item_shape, self.codec, metadata)
+
+    def _open(self, path: Path, mode: str) -> None:
+        self._store = Zrecord(path, self.codec, mode=mode, format=self.format, **self.options)
 
     def _check_metadata(self, metadata: dict[Any, Any]) -> None:
         with Zrecord(self.path, mode="r") as store:
@@ -146,33 +141,32 @@ class Conversion:
         if self.commit_every is not None and self._uncommitted >= self.commit_every:
             native.commit_staged()
             self._uncommitted = 0
+            if self._successor is not None and self.if_exists != "replace":
+                self.finish()
+                self._open(self.path, "a")
 
     def finish(self) -> None:
-        """Commits, makes it durable and closes the store."""
+        """Commits, makes it durable and closes the store, which is then in its place."""
         store = self.store
         store._native.commit_staged()
         store.sync()
         store.close()
         if self._successor is not None:
             self._successor.publish()
-        self._made = None
+            self._successor = None
 
     def abort(self) -> None:
         """Takes back what was not committed; a store that was made for it goes too."""
-        committed = 0
         if self._store is not None:
             try:
                 if not self._store.closed:
                     self._store._native.discard_staged()
-                    committed = len(self._store)
             finally:
                 # What has failed is on its way to the caller.
                 with contextlib.suppress(PoisonedError):
                     self._store.close()
         if self._successor is not None:
             self._successor.discard()
-        elif self._store is not None and self._made is not None and committed == 0:
-            remove_store(self._made, keep_directory=self._keeps_directory)
 
 
 def train(
@@ -191,16 +185,6 @@ def spread(count: int, at_most: int) -> npt.NDArray[np.int64]:
     """At most ``at_most`` of ``count`` indices, spread evenly, first and last included."""
     picked = min(count, max(at_most, 1))
     return np.unique(np.linspace(0, count - 1, picked).astype(np.int64))
-
-
-def remove_store(path: Path, *, keep_directory: bool = False) -> None:
-    """Removes the files of a store, and its directory if nothing else is in it."""
-    for entry in list(path.iterdir()) if path.is_dir() else []:
-        if STORE_FILES.fullmatch(entry.name):
-            entry.unlink()
-    if not keep_directory:
-        with contextlib.suppress(OSError):
-            path.rmdir()
 
 
 def _same(kept: Any, given: Any) -> bool:
