@@ -253,7 +253,7 @@ fn two_slots_that_claim_one_number_are_found() {
 }
 
 #[test]
-fn a_tail_before_a_record_lets_no_writer_in() {
+fn a_tail_before_a_record_overwrites_nothing() {
     for (base, tail) in [(MIXED, 0), (MIXED, 100), (HOLES, 0)] {
         let image = forged(base, |image| {
             image.forge_commit(|commit| commit.tail.offset = tail);
@@ -262,7 +262,10 @@ fn a_tail_before_a_record_lets_no_writer_in() {
         assert_says(&faults(&image), "ends past the tail of the store");
     }
     let image = forged(CLASSIC, |image| image.put(FileName::Meta, 8, &50_u32.to_le_bytes()));
-    assert_says(&writing(&image), "ends past the tail of the store");
+    assert_says(&faults(&image), "ends past the tail of the store");
+    // A loss of power leaves such a classic store: `forged` saw that a writer
+    // keeps every record, since it goes on behind the last of them.
+    Store::<_, Libzstd>::open_writer(image.in_memory()).unwrap();
 }
 
 #[test]

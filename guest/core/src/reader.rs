@@ -242,6 +242,26 @@ impl<D: Directory> Reader<D> {
         Ok(())
     }
 
+    /// As [`scan`](Self::scan), passing over entries that no writer writes.
+    pub(crate) fn scan_possible(
+        &self,
+        range: Range<u64>,
+        mut visit: impl FnMut(u64, RecordLocation) -> Result<()>,
+    ) -> Result<()> {
+        let format = self.format();
+        let size = to_usize(format.entry_size());
+        let mut bytes = Vec::new();
+        for (first, count) in blocks(range) {
+            self.entries(first, count, &mut bytes)?;
+            for (index, entry) in (first..).zip(bytes.chunks_exact(size)) {
+                if let Ok(location) = format.decode_entry(entry, index) {
+                    visit(index, location)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the stored bytes of one record into `buffer`, which is resized.
     ///
     /// # Errors

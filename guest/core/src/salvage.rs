@@ -6,7 +6,8 @@ use crate::codec::Zstd;
 use crate::error::{Error, Result};
 use crate::format::{Commit, Format, classic, extended, u64_at};
 use crate::reader::{
-    DICTIONARY_SIZE_MAX, Identity, Reader, blocks, read_exact, read_identity, read_slots, to_usize,
+    DICTIONARY_SIZE_MAX, Identity, Reader, blocks, newest_first, read_exact, read_identity,
+    read_slots, to_usize,
 };
 use crate::schema::SCHEMA_SIZE_MAX;
 use crate::storage::{Access, Directory, File, FileName};
@@ -191,7 +192,7 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
 /// The newest valid slot; none also where they cannot be read.
 fn newest_slot(meta: &impl File, id: &extended::StoreId) -> Option<Commit> {
     let slots = read_slots(meta, id).ok()?;
-    slots.into_iter().flatten().max_by_key(|slot| slot.sequence)
+    newest_first(slots).next()
 }
 
 /// What the rest of a header says that [`read_identity`] refused. Never a

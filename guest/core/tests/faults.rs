@@ -9,13 +9,14 @@ use zrecord_core::codec::Codec;
 use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::codec::pack::PackPolicy;
 use zrecord_core::error::{Error, Result};
-use zrecord_core::format::Format;
+use zrecord_core::format::{Format, classic};
 use zrecord_core::reader::Identity;
 use zrecord_core::storage::memory::MemoryDirectory;
 use zrecord_core::storage::{Directory, File, FileName};
 use zrecord_core::store::Store;
 
 type Model = Vec<Vec<u8>>;
+type FaultyStore = Store<FaultyDirectory, Libzstd>;
 
 /// Few chunk numbers, since compaction looks for leftovers at all of them.
 fn limited<D: Directory>(store: &mut Store<D, Libzstd>, chunk_size_max: u64) {
@@ -331,9 +332,58 @@ fn a_store_is_not_created_over_chunks_whose_table_is_missing() {
         files.rename(FileName::Lock, FileName::Meta).unwrap();
         let mut store = Store::<_, Libzstd>::open(files.clone(), true).unwrap();
         assert_eq!(contents(&mut store), [b"precious"]);
-        // An empty chunk, as a cut creation leaves it, stands in nobody's way.
+        // Nor are chunks of zeros, ones that begin late, or what needs no table.
         files.remove(FileName::Meta).unwrap();
-        files.create(FileName::Chunk(0)).unwrap().set_size(10_000).unwrap();
-        create().unwrap();
+        let put = |name, size| files.create(name).unwrap().set_size(size).unwrap();
+        let others =
+            [FileName::Chunk(0), FileName::Chunk(40), FileName::Schema, FileName::Dictionary(0)];
+        for name in others {
+            put(FileName::Chunk(0), 0);
+            put(name, 10_000);
+            let error = create().err().unwrap().to_string();
+            assert!(error.contains(&name.to_string()), "{error}");
+            files.remove(name).unwrap();
+        }
+        // What a cut creation leaves stands in nobody's way.
+        for size in [0, classic::CHUNK_FILE_SIZE] {
+            put(FileName::Chunk(0), size);
+            put(FileName::MetaNew, 16);
+            put(FileName::Lock, 0);
+            create().unwrap();
+            files.remove(FileName::Meta).unwrap();
+        }
     }
+}
+
+/// Counts up the operation that fails, from the opening on, until `change`
+/// works; returns whether the last failure poisoned the handle.
+fn is_poisoned_last(format: Format, change: fn(&mut FaultyStore) -> Result<()>) -> bool {
+    let mut poisoned = false;
+    for operation in 0.. {
+        let files = MemoryDirectory::new();
+        let mut store = Store::<_, Libzstd>::create(files.clone(), identity(format)).unwrap();
+        let policy = PackPolicy::new(Codec::Raw, format);
+        store.append(&[b"deleted", b"stays"], policy).unwrap();
+        store.delete(&[0]).unwrap();
+        store.close().unwrap();
+        let directory = FaultyDirectory::failing_once(files, operation);
+        let Ok((mut store, _)) = Store::<_, Libzstd>::open_writer(directory) else { continue };
+        limited(&mut store, 1000);
+        if change(&mut store).is_ok() {
+            break;
+        }
+        poisoned = matches!(store.append(&[b"x"], policy), Err(Error::Poisoned));
+    }
+    poisoned
+}
+
+/// The last operation of these is a sync of the directory.
+#[test]
+fn names_that_may_not_be_on_the_disk_poison_the_handle() {
+    for format in [Format::Extended, Format::Classic] {
+        let compact = |store: &mut FaultyStore| store.compact(&mut |_| {}).map(drop);
+        assert!(is_poisoned_last(format, compact), "{format:?}: compacting");
+    }
+    let dictionary = |store: &mut FaultyStore| store.writer()?.add_dictionary(b"any").map(drop);
+    assert!(is_poisoned_last(Format::Classic, dictionary), "adding a dictionary");
 }

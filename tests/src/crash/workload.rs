@@ -262,18 +262,29 @@ impl Run {
         call: impl FnOnce(&mut Store<RecordingDirectory, Libzstd>) -> Result<T, Error>,
     ) -> Result<()> {
         let begin = self.directory.position();
-        let damaged = self.state().is_damaged();
-        let result = call(self.store()?);
-        let end = self.directory.position();
-        match result {
-            Ok(_) => self.history.returned(begin, end, after, durable),
-            // What is damaged cannot be moved, and says so.
-            Err(error) if damaged && error.is_corruption() => {
-                self.history.returned(begin, end, None, false);
-            }
-            Err(error) => return Err(error.into()),
-        }
+        call(self.store()?)?;
+        self.history.returned(begin, self.directory.position(), after, durable);
         Ok(())
+    }
+
+    /// As `call`, for those that read or move records: what is damaged cannot
+    /// be, and says so. Every other call works whatever is damaged.
+    fn call_or_damaged<T>(
+        &mut self,
+        after: Option<State>,
+        durable: bool,
+        call: impl FnOnce(&mut Store<RecordingDirectory, Libzstd>) -> Result<T, Error>,
+    ) -> Result<()> {
+        let begin = self.directory.position();
+        let damaged = self.state().is_damaged();
+        let result = self.call(after, durable, call);
+        match result.as_ref().err().and_then(|error| error.downcast_ref::<Error>()) {
+            Some(error) if damaged && error.is_corruption() => {
+                self.history.returned(begin, self.directory.position(), None, false);
+                Ok(())
+            }
+            _ => result,
+        }
     }
 
     /// Opens the store for writing, or creates it where none is.
@@ -413,7 +424,7 @@ impl Run {
             state.generation += 1;
         }
         let changes = !indices.is_empty();
-        self.call(changes.then_some(state), changes, |store| store.delete(&call))
+        self.call_or_damaged(changes.then_some(state), changes, |store| store.delete(&call))
     }
 
     /// Compacts, and checks that nothing is left to give back.
@@ -424,7 +435,7 @@ impl Run {
     pub fn compact(&mut self) -> Result<()> {
         let limit = usize::try_from(self.settings.chunks_max)?;
         let mut full = false;
-        self.call(None, true, |store| match store.compact(&mut |_| {}) {
+        self.call_or_damaged(None, true, |store| match store.compact(&mut |_| {}) {
             // Only when no number is free, the tail's counted.
             Err(Error::Full { .. }) if store.reader().chunk_usage()?.len() + 1 >= limit => {
                 full = true;
@@ -449,7 +460,8 @@ impl Run {
         }
         state.dictionaries.push(bytes.as_slice().into());
         let begin = self.directory.position();
-        let result = self.call(Some(state), true, |store| store.writer()?.add_dictionary(bytes));
+        let result =
+            self.call_or_damaged(Some(state), true, |store| store.writer()?.add_dictionary(bytes));
         match result.as_ref().err().and_then(|error| error.downcast_ref()) {
             // A record uses the one that there is.
             Some(Error::Unsupported { .. }) if self.settings.format == Format::Classic => {

@@ -83,7 +83,7 @@ impl<D: Directory> Writer<D> {
         }
         self.trim(&usage)?;
         // Removals are durable as well, or the files would come back.
-        self.reader.directory.sync().map_err(Error::io(FileName::Meta))?;
+        self.sync_names(FileName::Meta)?;
         let after = self.reader.chunk_bytes(&usage)?;
         compaction.reclaimed_bytes = before.saturating_sub(after);
         Ok(compaction)

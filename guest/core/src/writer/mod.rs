@@ -4,28 +4,30 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | here | creating, taking over a store, sync, close, schema, dictionaries |
+//! | here | sync, close, schema, dictionaries, chunk files |
+//! | `create` | creating a store |
+//! | `takeover` | taking over a store that is there |
 //! | `append` | placing records and committing them |
 //! | `table` | writing a new table beside the old one and swapping it in |
 //! | `delete` | renumbering without the deleted records |
 //! | `compact` | giving dead bytes back |
 
 use std::collections::BTreeSet;
-use std::io;
 
 use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_SIZE_MAX, Commit, Format, Tail, classic, extended};
 use crate::reader::{DICTIONARY_SIZE_MAX, Identity, Reader};
-use crate::recovery::Recovery;
 use crate::schema::Schema;
-use crate::storage::{Access, Directory, File, FileName};
+use crate::storage::{Directory, File, FileName};
 
 mod append;
 mod compact;
+mod create;
 mod delete;
 mod table;
+mod takeover;
 
 use append::Staged;
 
@@ -35,9 +37,6 @@ pub use compact::{Compaction, Progress};
 /// A writer syncs by itself after this many appended bytes, so that recovery
 /// never has more than these to check.
 const UNSYNCED_BYTES_MAX: u64 = 4 << 30;
-
-/// How many chunks are looked at for records before a store is created.
-const CHUNKS_LOOKED_AT: u32 = 4;
 
 /// The one writer of a store. Whoever makes it holds the writer's lock.
 ///
@@ -63,86 +62,6 @@ pub struct Writer<D: Directory> {
 }
 
 impl<D: Directory> Writer<D> {
-    /// Creates a store in an existing directory. It exists once its `meta.zr`
-    /// is renamed into place: a cut creation leaves nothing that looks like a
-    /// store or stands in the way of creating it again.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::AlreadyExists`]; [`Error::NotAStore`] when there are chunks
-    /// whose `meta.zr` is missing; IO errors.
-    pub fn create(directory: D, identity: Identity) -> Result<Self> {
-        match directory.open(FileName::Meta, Access::Read) {
-            Ok(_) => return Err(Error::AlreadyExists),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io(FileName::Meta)(error)),
-        }
-        check_no_records(&directory)?;
-        let commit = Commit { unsynced_hash: extended::EMPTY_HASH, ..Commit::default() };
-        let meta = directory.create(FileName::MetaNew).map_err(Error::io(FileName::MetaNew))?;
-        let reader = Reader::created(directory, meta, identity, commit);
-        let mut writer = Self::over(reader);
-        if let Err(error) = writer.write_new_store(identity, commit) {
-            writer.abandon_table();
-            if writer.reader.chunks.remove(&0).is_some() {
-                let _ = writer.reader.directory.remove(FileName::Chunk(0));
-            }
-            return Err(error);
-        }
-        writer.reader.directory.sync().map_err(Error::io(FileName::Meta))?;
-        writer.forget_unsynced();
-        Ok(writer)
-    }
-
-    /// The files of a new store, up to the rename by which it exists.
-    fn write_new_store(&mut self, identity: Identity, commit: Commit) -> Result<()> {
-        let is_classic = identity.format() == Format::Classic;
-        if is_classic {
-            // loaderx expects the first chunk beside the header.
-            self.create_chunk(0)?;
-        }
-        let header = table::header(&identity, &commit, None);
-        self.write_meta(FileName::MetaNew, &header, 0)?;
-        if is_classic {
-            let size = classic::META_SIZE;
-            self.reader.meta.set_size(size).map_err(Error::io(FileName::MetaNew))?;
-        }
-        self.rename_meta(&self.reader.meta)
-    }
-
-    /// Takes over an existing store: reads its newest commit again, recovers,
-    /// and makes the outcome durable when the store was not closed cleanly.
-    ///
-    /// # Errors
-    ///
-    /// As [`Reader::recover`], and IO errors.
-    pub fn open(mut reader: Reader<D>) -> Result<(Self, Recovery)> {
-        reader.refresh()?;
-        let recovery = reader.recover()?;
-        let mut writer = Self::over(reader);
-        writer.check_sequence()?;
-        match writer.reader.format() {
-            Format::Classic => {
-                writer.check_tail()?;
-                writer.restore_sparse_sizes()?;
-                writer.mark_everything_dirty()?;
-            }
-            Format::Extended => {
-                if recovery.unclean {
-                    writer.mark_unsynced_dirty()?;
-                    writer.sync()?;
-                } else {
-                    writer.sync_found()?;
-                }
-                writer.cut_uncommitted()?;
-                // So it is after every sync. A forged one would have recovery
-                // take the next records for misplaced.
-                writer.reader.commit.durable_tail = writer.commit().tail;
-            }
-        }
-        Ok((writer, recovery))
-    }
-
     fn over(reader: Reader<D>) -> Self {
         let chunks_max = reader.format().chunks_max();
         Self {
@@ -354,7 +273,15 @@ impl<D: Directory> Writer<D> {
             let _ = self.reader.directory.remove(new);
         }
         renamed?;
-        self.reader.directory.sync().map_err(Error::io(name))
+        self.sync_names(name)
+    }
+
+    /// Makes renames and removals durable. When that fails, nobody knows which
+    /// of them the disk holds.
+    fn sync_names(&mut self, name: FileName) -> Result<()> {
+        let result = self.reader.directory.sync().map_err(Error::io(name));
+        self.poisoned |= result.is_err();
+        result
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -391,9 +318,7 @@ impl<D: Directory> Writer<D> {
                 let _ = self.reader.directory.remove(name);
                 return Err(error);
             }
-            let result = self.reader.directory.sync();
-            self.poisoned |= result.is_err();
-            result.map_err(Error::io(name))?;
+            self.sync_names(name)?;
         }
         Ok(())
     }
@@ -412,133 +337,13 @@ impl<D: Directory> Writer<D> {
 
     fn check_unused(&self, number: u32) -> Result<()> {
         let length = self.reader.commit.length;
-        self.reader.scan(0..length, |index, location| {
+        self.reader.scan_possible(0..length, |index, location| {
             if location.chunk == number && location.stored_len > 0 {
                 let reason = format!("record {index} lies in it, past the tail of the store");
                 return Err(Error::corrupt(FileName::Chunk(number), reason));
             }
             Ok(())
         })
-    }
-
-    /// loaderx maps its files at their full sparse sizes and dies of a short
-    /// one, so files that were cut to their used length grow again before the
-    /// first write. One that lacks used bytes is damaged and stays as it is.
-    fn restore_sparse_sizes(&mut self) -> Result<()> {
-        let tail = self.commit().tail;
-        let mut needed = std::collections::BTreeMap::from([(tail.chunk, u64::from(tail.offset))]);
-        let meta_size = self.reader.meta.size().map_err(Error::io(FileName::Meta))?;
-        let cut = meta_size < classic::META_SIZE || self.any_chunk_cut(tail.chunk)?;
-        if !cut {
-            return Ok(());
-        }
-        self.reader.scan(0..self.commit().length, |_, location| {
-            let end = needed.entry(location.chunk).or_default();
-            *end = (*end).max(location.end());
-            Ok(())
-        })?;
-        for (&number, &end) in &needed {
-            // Of a chunk that is missing altogether no zeros are made: records
-            // that lie in it, or say so and are damaged, go on being errors.
-            let missing = (number == tail.chunk).then_some(0);
-            let Some(size) = self.reader.chunk_size(number)?.or(missing) else { continue };
-            if size < end {
-                let reason = format!("it has {size} bytes, its records end at {end}");
-                return Err(Error::corrupt(FileName::Chunk(number), reason));
-            }
-        }
-        for &number in needed.keys() {
-            match self.reader.chunk_size(number)? {
-                None if number == tail.chunk => self.create_chunk(number)?,
-                Some(size) if size < classic::CHUNK_FILE_SIZE => self.grow_sparse(number)?,
-                _ => {}
-            }
-        }
-        let meta = &self.reader.meta;
-        meta.set_size(classic::META_SIZE.max(meta_size)).map_err(Error::io(FileName::Meta))?;
-        // As chunks: see `grow_sparse`.
-        meta.sync().map_err(Error::io(FileName::Meta))
-    }
-
-    fn any_chunk_cut(&mut self, tail_chunk: u32) -> Result<bool> {
-        for number in 0..=tail_chunk {
-            let size = self.reader.chunk_size(number)?;
-            if size.is_some_and(|size| size < classic::CHUNK_FILE_SIZE) || size.is_none() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// A writer that was killed between a change and its sync leaves a store
-    /// that is clean and yet not durable: a table that was renamed into place
-    /// could be gone again, with all that was written to it since.
-    fn sync_found(&self) -> Result<()> {
-        self.reader.meta.sync().map_err(Error::io(FileName::Meta))?;
-        self.reader.directory.sync().map_err(Error::io(FileName::Meta))
-    }
-
-    /// A classic header does not say what was synced, and loaderx never syncs
-    /// its table, so the first sync covers everything.
-    fn mark_everything_dirty(&mut self) -> Result<()> {
-        for number in 0..=self.commit().tail.chunk {
-            if self.reader.chunk_size(number)?.is_some() {
-                self.dirty_chunks.insert(number);
-            }
-        }
-        self.names_changed = true;
-        self.dirty = true;
-        Ok(())
-    }
-
-    /// What the last writer committed and did not sync is this one's to sync.
-    fn mark_unsynced_dirty(&mut self) -> Result<()> {
-        let Commit { durable_length, length, .. } = *self.commit();
-        let dirty = &mut self.dirty_chunks;
-        self.reader.scan(durable_length..length, |_, location| {
-            if location.stored_len > 0 {
-                dirty.insert(location.chunk);
-            }
-            Ok(())
-        })?;
-        self.names_changed = true;
-        self.dirty = true;
-        Ok(())
-    }
-
-    fn check_sequence(&self) -> Result<()> {
-        let sequence = self.commit().sequence;
-        if sequence <= extended::SEQUENCE_WRITABLE_MAX {
-            return Ok(());
-        }
-        let reason = format!("its newest commit has number {sequence}, which no writer reaches");
-        Err(Error::corrupt(FileName::Meta, reason))
-    }
-
-    /// No record may lie past the tail: what goes there next would overwrite
-    /// it. No writer leaves such a store.
-    fn check_tail(&self) -> Result<()> {
-        let Commit { tail, length, .. } = *self.commit();
-        self.reader.scan(0..length, |index, location| {
-            if location.is_past(tail) {
-                let reason = format!("it ends past the tail of the store, {}", tail.offset);
-                return Err(location.corrupt(index, reason));
-            }
-            Ok(())
-        })
-    }
-
-    /// Files of an extended store have exactly their used length.
-    fn cut_uncommitted(&mut self) -> Result<()> {
-        let Commit { tail, length, .. } = *self.commit();
-        if self.reader.chunk_size(tail.chunk)?.is_some_and(|size| size > u64::from(tail.offset)) {
-            self.check_tail()?;
-        }
-        let end = Format::Extended.entry_offset(length);
-        if self.reader.meta.size().map_err(Error::io(FileName::Meta))? > end {
-            self.reader.meta.set_size(end).map_err(Error::io(FileName::Meta))?;
-        }
-        self.cut_chunk(tail)
     }
 
     /// Cuts a chunk file to its used length, if it is longer.
@@ -550,29 +355,6 @@ impl<D: Directory> Writer<D> {
         }
         Ok(())
     }
-}
-
-/// A table that is missing, or that a copy has not brought yet, is no reason
-/// to write over the records it tells of. What a cut creation leaves is empty
-/// or reads as zeros.
-fn check_no_records<D: Directory>(directory: &D) -> Result<()> {
-    for number in 0..CHUNKS_LOOKED_AT {
-        let name = FileName::Chunk(number);
-        let file = match directory.open(name, Access::Read) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(Error::io(name)(error)),
-        };
-        let mut head = [0; 4096];
-        let read = file.read(&mut head, 0).map_err(Error::io(name))?;
-        if head[..read].iter().any(|byte| *byte != 0) {
-            let reason = format!(
-                "{name} holds records, but meta.zr is missing; put it back, or remove the chunks"
-            );
-            return Err(Error::NotAStore { reason });
-        }
-    }
-    Ok(())
 }
 
 /// The commit that follows `commit` once everything is durable.
