@@ -200,10 +200,12 @@ impl<T: Send + 'static, E: Clone + Send + 'static> Prefetcher<T, E> {
     ///
     /// As [`next`](Self::next).
     pub fn next_timeout(&self, timeout: Duration) -> Result<Option<T>, PrefetchError<E>> {
-        self.start()?;
+        self.check_process()?;
+        // Before the start, whose lock a close holds that waits for this thread.
         if Producing::is_inside(self.shared.id()) {
             return Err(PrefetchError::Reentrant);
         }
+        self.start()?;
         // No deadline is one so far away that the clock cannot count it.
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.shared.lock();
