@@ -18,6 +18,7 @@ use zrecord_host::loader::{
 use crate::batch::{GatherError, Gathered};
 use crate::errors::{self, PythonFailure};
 use crate::held::Held;
+use crate::left;
 use crate::shelf::{Shelf, Ticket};
 use crate::source::{Source, SourceKind};
 
@@ -184,7 +185,7 @@ impl Engine {
 
     fn __clear__(&self) {
         Python::attach(|py| {
-            self.close(py);
+            self.abandon(py);
             self.work.shelf.clear(py);
         });
         for reference in self.work.references() {
@@ -213,6 +214,17 @@ impl Engine {
         }
     }
 
+    /// Ends the threads without waiting for them: see [`left`].
+    fn abandon(&self, py: Python<'_>) {
+        // Values may be dropped in it, and a worker may hold its locks, while
+        // they wait for the GIL.
+        let threads = py.detach(|| match &self.loader {
+            AnyLoader::Endless(loader) => loader.close_without_waiting(),
+            AnyLoader::Pass(pass) => pass.close_without_waiting(),
+        });
+        left::leave(py, threads);
+    }
+
     /// The exception of a failed `next`.
     fn failed(&self, py: Python<'_>, error: &LoaderError) -> PyErr {
         if matches!(error, LoaderError::Ended) {
@@ -233,9 +245,8 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // The workers may wait for the GIL, which whoever drops this holds. At
-        // exit there is none to give, and no thread: Python has closed it.
-        Python::try_attach(|py| self.close(py));
+        // At exit there is no GIL to be had, and no thread: Python has closed it.
+        Python::try_attach(|py| self.abandon(py));
     }
 }
 

@@ -15,6 +15,7 @@ mod engine;
 mod errors;
 mod held;
 mod layout;
+mod left;
 mod progress;
 mod sampler;
 mod shelf;
@@ -38,6 +39,8 @@ mod _native {
     use crate::engine::Engine;
     #[pymodule_export]
     use crate::layout::Layout;
+    #[pymodule_export]
+    use crate::left::join_left;
     #[pymodule_export]
     use crate::sampler::Sampler;
     #[pymodule_export]

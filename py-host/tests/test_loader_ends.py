@@ -170,6 +170,35 @@ def test_a_loader_whose_batches_hold_it_is_collected(stream: zr.DenseDataset) ->
     assert gone() is None
 
 
+@pytest.mark.parametrize(
+    "drop",
+    ["del loader", "loader.itself = loader; del loader; gc.collect()"],
+    ids=["dropped", "collected"],
+)
+def test_dropping_a_loader_waits_for_no_transform(stream: zr.DenseDataset, drop: str) -> None:
+    code = f"""
+import gc, itertools, sys, threading
+import zrecord as zr
+lock = threading.Lock()
+waits = threading.Event()
+calls = itertools.count()
+def transform(batch):
+    if next(calls) > 0:
+        waits.set()
+        with lock:
+            pass
+    return batch
+loader = zr.DataLoader(zr.DenseDataset(sys.argv[1]), 1, 8, transform=transform)
+with lock:
+    next(loader)
+    waits.wait()
+    {drop}
+print("went on")
+"""
+    done = run_python(code, stream.path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "went on\n", "")
+
+
 @needs_proc
 def test_a_loader_dropped_in_its_own_worker_ends(stream: zr.DenseDataset) -> None:
     held: list[zr.DataLoader] = []

@@ -19,6 +19,7 @@ mod stream;
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -188,6 +189,13 @@ impl<T: Send + 'static> Loader<T> {
     /// May be called again, and from any thread. The streams stay open.
     pub fn close(&self) {
         self.prefetcher.close();
+    }
+
+    /// As [`close`](Self::close), but waits for nothing and returns the
+    /// threads, which end after the batches under way.
+    #[must_use = "a thread that nobody joins may outlive what it uses"]
+    pub fn close_without_waiting(&self) -> Vec<JoinHandle<()>> {
+        self.prefetcher.close_without_waiting()
     }
 
     /// True once the loader was closed.

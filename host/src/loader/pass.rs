@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -128,6 +129,13 @@ impl<T: Send + 'static> Batches<T> {
     /// Ends the threads, after the batches under way; later calls are errors.
     pub fn close(&self) {
         self.prefetcher.close();
+    }
+
+    /// As [`close`](Self::close), but waits for nothing and returns the
+    /// threads, which end after the batches under way.
+    #[must_use = "a thread that nobody joins may outlive what it uses"]
+    pub fn close_without_waiting(&self) -> Vec<JoinHandle<()>> {
+        self.prefetcher.close_without_waiting()
     }
 
     /// True once the pass was closed.

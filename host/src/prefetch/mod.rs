@@ -12,7 +12,8 @@
 //! 3. No call waits for what cannot happen: failed, closed, forked, ended and
 //!    re-entered prefetchers answer with an error.
 //! 4. Values are dropped outside the lock, for dropping may run user code.
-//! 5. No thread outlives [`close`](Prefetcher::close), or the drop.
+//! 5. No thread outlives [`close`](Prefetcher::close), or the drop, but for those
+//!    that [`close_without_waiting`](Prefetcher::close_without_waiting) hands out.
 
 mod state;
 mod work;
@@ -199,10 +200,12 @@ impl<T: Send + 'static, E: Clone + Send + 'static> Prefetcher<T, E> {
     ///
     /// As [`next`](Self::next).
     pub fn next_timeout(&self, timeout: Duration) -> Result<Option<T>, PrefetchError<E>> {
-        self.start()?;
+        self.check_process()?;
+        // Before the start, whose lock a close holds that waits for this thread.
         if Producing::is_inside(self.shared.id()) {
             return Err(PrefetchError::Reentrant);
         }
+        self.start()?;
         // No deadline is one so far away that the clock cannot count it.
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.shared.lock();
@@ -301,12 +304,7 @@ impl<T, E> Prefetcher<T, E> {
         if self.is_forked() {
             return;
         }
-        let mut state = self.shared.lock();
-        state.closed = true;
-        let discarded = state.clear();
-        drop(state);
-        self.shared.wake_all();
-        drop_each(discarded);
+        self.end();
         if Producing::is_inside(self.shared.id()) {
             return;
         }
@@ -314,6 +312,28 @@ impl<T, E> Prefetcher<T, E> {
             // It cannot have panicked: whatever may panic in it is caught.
             let _ = thread.join();
         }
+    }
+
+    /// As [`close`](Self::close), but waits for nothing: returns the threads,
+    /// which end after the steps under way. For whoever may hold a lock that
+    /// `produce` waits for.
+    #[must_use = "a thread that nobody joins may outlive what it uses"]
+    pub fn close_without_waiting(&self) -> Vec<JoinHandle<()>> {
+        if self.is_forked() {
+            return Vec::new();
+        }
+        self.end();
+        mem::take(&mut *self.lock_threads())
+    }
+
+    /// Asks the threads to end, and drops what was made ahead.
+    fn end(&self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        let discarded = state.clear();
+        drop(state);
+        self.shared.wake_all();
+        drop_each(discarded);
     }
 
     fn lock_threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {

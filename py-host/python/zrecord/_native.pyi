@@ -27,12 +27,14 @@ __all__ = [
     "Store",
     "Successor",
     "build_info",
+    "join_left",
 ]
 
 DICT_MIN: Final[int]
 DICT_MAX: Final[int]
 
 def build_info() -> dict[str, str]: ...
+def join_left() -> None: ...
 
 @final
 class Layout:

@@ -325,3 +325,4 @@ def _close_all() -> None:
     # Threads must be gone before the interpreter is: they may be inside it.
     for loader in list(_open_loaders):
         loader.close()
+    _native.join_left()
