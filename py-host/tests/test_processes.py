@@ -253,7 +253,8 @@ def test_the_gil_is_let_go(path: Path) -> None:
         while not stop.is_set():
             ticks += 1
 
-    sys.setswitchinterval(10)
+    # Nobody takes the lock from a thread that keeps it, for this long.
+    sys.setswitchinterval(1)
     try:
         thread = threading.Thread(target=tick)
         thread.start()
