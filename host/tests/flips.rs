@@ -79,7 +79,8 @@ impl<'a> Flipper<'a> {
             self.tally.silent += 1;
         } else if readings.iter().any(|reading| reading.errors > 0) {
             // A record that was cut off by recovery is no damage that is left.
-            let recovered = readings.iter().all(|reading| reading.errors == 1);
+            let recovered =
+                !self.subject.is_closed && readings.iter().all(|reading| reading.errors == 1);
             assert!(!faults.is_empty() || recovered, "verify is content with {place}");
             self.tally.read += 1;
         } else if !faults.is_empty() {

@@ -16,6 +16,8 @@ pub struct Subject {
     pub path: PathBuf,
     pub records: Vec<Vec<u8>>,
     pub schema: Schema,
+    /// Its writer closed it, so that recovery has nothing to cut off.
+    pub is_closed: bool,
 }
 
 /// How a store is made.
@@ -59,7 +61,7 @@ impl Recipe {
         store.delete(&doomed).unwrap();
         crate::support::delete(&mut records, &doomed);
         store.close().unwrap();
-        Subject { guard, path, records, schema }
+        Subject { guard, path, records, schema, is_closed: true }
     }
 }
 
@@ -92,7 +94,7 @@ pub fn strided(count: u64, len: usize) -> Subject {
     store.close().unwrap();
     let leftover: Vec<u8> = src.iter().map(|byte| !byte).collect();
     fs::write(path.join("1.zr"), leftover).unwrap();
-    Subject { guard, path, records, schema }
+    Subject { guard, path, records, schema, is_closed: true }
 }
 
 /// A store whose writer died between two syncs.
@@ -112,7 +114,7 @@ pub fn unclean(count: u64) -> Subject {
         }
     }
     std::mem::forget(store);
-    Subject { guard, path, records, schema }
+    Subject { guard, path, records, schema, is_closed: false }
 }
 
 impl Subject {
