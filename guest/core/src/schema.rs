@@ -10,6 +10,7 @@
 //!
 //! Both have `kind`, `item_shape` and `codec`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use rmpv::Value;
@@ -327,8 +328,13 @@ impl Schema {
         map.extend(CLASSIC_KEYS.map(|key| (key.into(), value(key))));
         // Keys that the file had stay where they were; a new schema has the
         // user's first, as loaderx writes them.
-        let place = |key: &Value| self.classic.keys.iter().position(|known| known == key);
-        map.sort_by_key(|(key, _)| place(key).unwrap_or(usize::MAX));
+        // Of a key that comes twice, the first place counts.
+        let known = self.classic.keys.iter().enumerate().rev();
+        let places: BTreeMap<Vec<u8>, usize> =
+            known.map(|(place, key)| (key_bytes(key), place)).collect();
+        map.sort_by_cached_key(|(key, _)| {
+            places.get(&key_bytes(key)).copied().unwrap_or(usize::MAX)
+        });
         Ok(map)
     }
 
@@ -445,6 +451,15 @@ fn expect(key: &str, found: &str, expected: &str) -> Result<()> {
 
 fn corrupt(reason: impl Into<String>) -> Error {
     Error::corrupt(FileName::Schema, reason)
+}
+
+/// A key as it is written: any value may be one, also a NaN, which equals
+/// nothing.
+fn key_bytes(key: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Writing to memory does not fail.
+    let _ = rmpv::encode::write_value(&mut bytes, key);
+    bytes
 }
 
 fn not_encodable(reason: String) -> Error {

@@ -305,6 +305,17 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
+#[test]
+fn a_key_that_equals_nothing_keeps_its_place() {
+    let mut map = classic_map();
+    map.retain(|(key, _)| key.as_str() != Some("version"));
+    map.push((f64::NAN.into(), 1.into()));
+    let schema = Schema::decode(&encoded(&map), Format::Classic).unwrap();
+    let once = schema.encode(Format::Classic).unwrap();
+    let again = Schema::decode(&once, Format::Classic).unwrap();
+    assert_eq!(again.encode(Format::Classic).unwrap(), once);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
