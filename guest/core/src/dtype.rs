@@ -119,8 +119,8 @@ impl Dtype {
         let fields = fields.iter().map(|field| Field::from_value(field, depth + 1));
         let fields = fields.collect::<Result<Vec<_>>>()?;
         unique_names(&fields)?;
-        let sizes = fields.iter().map(Field::size);
-        let item_size = sizes.sum::<Option<u64>>().filter(|size| *size <= ITEM_SIZE_MAX);
+        let item_size = fields.iter().try_fold(0_u64, |sum, field| sum.checked_add(field.size()?));
+        let item_size = item_size.filter(|size| *size <= ITEM_SIZE_MAX);
         let Some(item_size) = item_size else {
             return malformed(format!("a structured item of more than {ITEM_SIZE_MAX} bytes"));
         };

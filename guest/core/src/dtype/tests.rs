@@ -192,6 +192,7 @@ fn malformed_structures_are_refused() {
         (list([list(["x".into(), "|u1".into(), shape([1; 65])])]), "65 dimensions"),
         (list([list(["x".into(), "<f8".into(), shape([1 << 31])])]), "more than 2147483647"),
         (list([list(["x".into(), "<f8".into(), shape([1 << 40, 1 << 40])])]), "more than"),
+        (list(["x", "y"].map(|x| list([x.into(), "|u1".into(), shape([1 << 63])]))), "more than"),
         (deep, "nested deeper than 16"),
     ] {
         let reason = Dtype::from_value(&value).expect_err(word).to_string();
