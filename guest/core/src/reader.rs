@@ -230,16 +230,7 @@ impl<D: Directory> Reader<D> {
         range: Range<u64>,
         mut visit: impl FnMut(u64, RecordLocation) -> Result<()>,
     ) -> Result<()> {
-        let format = self.format();
-        let size = to_usize(format.entry_size());
-        let mut bytes = Vec::new();
-        for (first, count) in blocks(range) {
-            self.entries(first, count, &mut bytes)?;
-            for (index, entry) in (first..).zip(bytes.chunks_exact(size)) {
-                visit(index, format.decode_entry(entry, index)?)?;
-            }
-        }
-        Ok(())
+        self.scan_entries(range, |index, location| visit(index, location?))
     }
 
     /// As [`scan`](Self::scan), passing over entries that no writer writes.
@@ -248,15 +239,23 @@ impl<D: Directory> Reader<D> {
         range: Range<u64>,
         mut visit: impl FnMut(u64, RecordLocation) -> Result<()>,
     ) -> Result<()> {
+        self.scan_entries(range, |index, location| {
+            location.map_or(Ok(()), |location| visit(index, location))
+        })
+    }
+
+    fn scan_entries(
+        &self,
+        range: Range<u64>,
+        mut visit: impl FnMut(u64, Result<RecordLocation>) -> Result<()>,
+    ) -> Result<()> {
         let format = self.format();
         let size = to_usize(format.entry_size());
         let mut bytes = Vec::new();
         for (first, count) in blocks(range) {
             self.entries(first, count, &mut bytes)?;
             for (index, entry) in (first..).zip(bytes.chunks_exact(size)) {
-                if let Ok(location) = format.decode_entry(entry, index) {
-                    visit(index, location)?;
-                }
+                visit(index, format.decode_entry(entry, index))?;
             }
         }
         Ok(())
