@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,3 +27,21 @@ def tree(path: Path) -> dict[str, bytes]:
     """All files under a directory, but for locks, and their contents."""
     files = (found for found in path.rglob("*") if found.is_file() and found.name != "lock.zr")
     return {str(found.relative_to(path)): found.read_bytes() for found in files}
+
+
+def in_child(work: Callable[[], object]) -> None:
+    """Runs something in a forked child, and fails if it fails or hangs."""
+    # Its own fork would wait for a watchdog thread that is not there.
+    faulthandler.cancel_dump_traceback_later()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        faulthandler.dump_traceback_later(60, exit=True)
+        try:
+            work()
+            status = 0
+        except BaseException as error:
+            os.write(2, f"in the child: {error!r}\n".encode())
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zrecord as zr
-from support import run_python
+from support import in_child, run_python
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
@@ -24,24 +23,6 @@ pytestmark = [
 ROWS = np.arange(2000, dtype=np.int64).reshape(200, 10)
 WORDS = [np.arange(n % 11, dtype=np.int16) for n in range(200)]
 PROGRAMS = Path(__file__).parent / "programs"
-
-
-def in_child(work: Callable[[], object]) -> None:
-    """Runs something in a forked child, and fails if it fails or hangs."""
-    # Its own fork would wait for a watchdog thread that is not there.
-    faulthandler.cancel_dump_traceback_later()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        faulthandler.dump_traceback_later(60, exit=True)
-        try:
-            work()
-            status = 0
-        except BaseException as error:
-            os.write(2, f"in the child: {error!r}\n".encode())
-        finally:
-            os._exit(status)
-    assert os.waitpid(pid, 0)[1] == 0
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,28 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 import zrecord as zr
-from support import run_python
+from support import in_child, run_python
 
 ROWS = np.arange(2000, dtype=np.int64).reshape(200, 10)
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 # Python 3.12 warns of forks in processes with threads, which these tests are about.
 forking = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
-
-def in_child(work: Callable[[], object]) -> None:
-    """Runs something in a forked child and fails if it fails."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException as error:
-            os.write(2, f"in the child: {error!r}\n".encode())
-        finally:
-            os._exit(status)
-    assert os.waitpid(pid, 0)[1] == 0
 
 
 @pytest.fixture

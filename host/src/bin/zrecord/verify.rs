@@ -71,6 +71,7 @@ impl Listed<'_> {
         }
         match faults {
             0 => writeln!(out, "{}: {records} records are intact", path.display())?,
+            1 => eprintln!("zrecord: 1 fault in {records} records"),
             _ => eprintln!("zrecord: {faults} faults in {records} records"),
         }
         Ok(())
