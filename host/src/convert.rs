@@ -153,6 +153,9 @@ impl Conversion<'_> {
         }
         let reader = Reader::open(handle.directory.clone(), Access::Read);
         let mut reader = reader.map_err(reading())?;
+        for (number, used) in reader.chunk_usage().map_err(reading())? {
+            used.check_overlaps(number).map_err(reading())?;
+        }
         for &number in &survey.dictionaries {
             let bytes = reader.dictionary(number).map_err(reading())?;
             writer.add_dictionary(&bytes).map_err(writing())?;

@@ -4,8 +4,7 @@
 //! of its header. In a classic store only lengths and zstd frames tell, so a
 //! damaged raw record is taken as it is.
 
-use std::collections::BTreeMap;
-
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -23,6 +22,7 @@ use zrecord_core::{Error as CoreError, Result as CoreResult};
 
 use crate::directory::FsDirectory;
 use crate::error::{Error, Result};
+use crate::gather::to_usize;
 use crate::lock::Presence;
 use crate::pool;
 use crate::salvage::{Checkers, Salvaged, cut};
@@ -144,9 +144,27 @@ pub fn repair(
     };
     let paths = Paths { source, destination };
     let writer = paths.create(successor.path(), report.format)?;
-    let report = Repair { paths, writer, report, schema: None }.run(salvaged, progress)?;
+    let room = chunk_bytes(source)?.saturating_mul(2);
+    let report = Repair { paths, writer, report, schema: None, room }.run(salvaged, progress)?;
     successor.publish()?;
     Ok(report)
+}
+
+/// How many bytes the chunks of a store have. Entries that were damaged, or
+/// made, to lie over each other could else fill any disk; those of a classic
+/// store, which has no checksums, may lie over intact ones by accident, which
+/// is why twice as many are saved.
+fn chunk_bytes(path: &Path) -> Result<u64> {
+    let mut bytes = 0_u64;
+    for entry in path.read_dir().map_err(Error::io(path))? {
+        let entry = entry.map_err(Error::io(path))?;
+        let name = entry.file_name();
+        if let Some(FileName::Chunk(_)) = name.to_str().and_then(FileName::parse) {
+            let metadata = entry.metadata().map_err(Error::io(path))?;
+            bytes = bytes.saturating_add(metadata.len());
+        }
+    }
+    Ok(bytes)
 }
 
 /// A repair inside of the damaged store would write into it.
@@ -198,6 +216,8 @@ struct Repair<'a> {
     report: RepairReport,
     /// The schema that records must fit.
     schema: Option<Schema>,
+    /// How many stored bytes may yet be saved.
+    room: u64,
 }
 
 impl Repair<'_> {
@@ -272,7 +292,10 @@ impl Repair<'_> {
         Ok(kept)
     }
 
-    fn write(&mut self, saved: Vec<Saved>) -> Result<()> {
+    fn write(&mut self, mut saved: Vec<Saved>) -> Result<()> {
+        for saved in &mut saved {
+            self.room = saved.limit(self.room);
+        }
         let segments: Vec<Segment<'_>> = saved
             .iter()
             .map(|saved| Segment { bytes: &saved.bytes, records: &saved.records })
@@ -306,8 +329,8 @@ fn block(reader: &Reader<FsDirectory>, rest: Range<u64>) -> Range<u64> {
 }
 
 /// The intact records of a range, and the others.
-#[derive(Default)]
 struct Saved {
+    range: Range<u64>,
     bytes: Vec<u8>,
     records: Vec<PackedRecord>,
     lost: Vec<(u64, FileName, String)>,
@@ -320,14 +343,15 @@ impl Saved {
         schema: Option<&Schema>,
         dictionaries: &BTreeMap<u8, u8>,
     ) -> Self {
-        let mut saved = Self::default();
+        let (bytes, records, lost) = (Vec::new(), Vec::new(), Vec::new());
+        let mut saved = Self { range: range.clone(), bytes, records, lost };
         for &number in dictionaries.keys() {
             // One that no longer can be read is told with each record.
             let _ = store.salvage_dictionary(number);
         }
         let mut scratch = Scratch::default();
         for index in range {
-            match store.check_record(index, schema, &mut scratch) {
+            match Self::check(store, index, schema, dictionaries, &mut scratch) {
                 Ok(location) => saved.push(&location, scratch.stored(), dictionaries),
                 Err(error) => {
                     let (file, reason) = cause(error);
@@ -336,6 +360,49 @@ impl Saved {
             }
         }
         saved
+    }
+
+    /// A record whose dictionary is lost is told from its entry alone, or the
+    /// same file would be read again for each of them.
+    fn check(
+        store: &mut Store<FsDirectory, Libzstd>,
+        index: u64,
+        schema: Option<&Schema>,
+        dictionaries: &BTreeMap<u8, u8>,
+        scratch: &mut Scratch,
+    ) -> CoreResult<RecordLocation> {
+        let location = store.reader().locations(&[index])?[0];
+        let number = location.dictionary;
+        if location.codec == Codec::ZstdDict && !dictionaries.contains_key(&number) {
+            let reason = "it is lost, and with it what was compressed by it";
+            let file = FileName::Dictionary(number);
+            return Err(CoreError::Corrupt { file, reason: reason.into() });
+        }
+        store.check_record(index, schema, scratch)
+    }
+
+    /// Loses what is behind the first `room` bytes; returns how many are left.
+    fn limit(&mut self, mut room: u64) -> u64 {
+        let fitting = self.records.iter().take_while(|record| {
+            let left = room.checked_sub(record.stored_len.into());
+            room = left.unwrap_or(room);
+            left.is_some()
+        });
+        let fitting = fitting.count();
+        if fitting == self.records.len() {
+            return room;
+        }
+        let lost: BTreeSet<u64> = self.lost.iter().map(|(index, ..)| *index).collect();
+        let saved = self.range.clone().filter(|index| !lost.contains(index));
+        let reason = "those before it have twice the bytes of all chunks: they overlap";
+        let behind = saved.skip(fitting).map(|index| (index, FileName::Meta, reason.into()));
+        self.lost.extend(behind.collect::<Vec<_>>());
+        self.lost.sort_unstable_by_key(|(index, ..)| *index);
+        let stored = |record: &PackedRecord| to_usize(record.stored_len.into());
+        self.records.truncate(fitting);
+        self.bytes.truncate(self.records.iter().map(stored).sum());
+        // Whatever comes later would come out of its order.
+        0
     }
 
     fn push(&mut self, location: &RecordLocation, stored: &[u8], dictionaries: &BTreeMap<u8, u8>) {

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use zrecord_host::core::Error;
 use zrecord_host::repair::{RepairReport, SchemaFate, repair};
-use zrecord_host::{Format, Store};
+use zrecord_host::{Codec, Format, Store, convert};
 
 mod damaging;
 mod support;
 use damaging::{Recipe, Subject, faults, unclean};
-use support::{FORMATS, Random, all, core_error, gather};
+use support::{FORMATS, Random, all, append, core_error, fresh, gather, writable};
 
 fn target(subject: &Subject) -> PathBuf {
     subject.path.with_extension("repaired")
@@ -268,4 +268,48 @@ fn records_are_read_after_repair_by_their_new_indices() {
     let store = Store::open(target(&subject)).unwrap();
     let behind = usize::try_from(lost + 1).unwrap();
     assert_eq!(gather(&store, &[lost]).unwrap(), [&subject.records[behind][..]]);
+}
+
+/// Entries made to lie over each other would else fill any disk.
+#[test]
+fn records_over_the_same_bytes_take_no_more_than_twice_the_room() {
+    for format in FORMATS {
+        let (_guard, path) = fresh();
+        let store = writable(format).codec(Codec::Raw).open(&path).unwrap();
+        append(&store, &[vec![7; 100_000]]);
+        append(&store, &vec![vec![9]; 600]);
+        store.close().unwrap();
+        forge_equal_entries(&path, format);
+        let target = path.with_extension("repaired");
+        let error = convert(&path, &target, format, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("they overlap"), "{error}");
+        assert!(!target.exists());
+        let store = writable(format).open(&path).unwrap();
+        let error = store.compact(&mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("they overlap"), "{error}");
+        drop(store);
+        let room = fs::metadata(path.join("0.zr")).unwrap().len() * 2;
+        let report = repair(&path, &target, &mut |_| {}).unwrap();
+        match format {
+            Format::Extended => {
+                assert_eq!(report.saved, room / 100_000);
+                assert_eq!(report.lost.len(), 1);
+                assert!(report.lost[0].reason.contains("they overlap"));
+            }
+            // Its chunks are sparse, with room for all of these.
+            Format::Classic => assert!(report.is_complete()),
+        }
+        assert_eq!(all(&Store::open(&target).unwrap()).len() as u64, report.saved);
+    }
+}
+
+/// Makes every entry of a store the first one.
+fn forge_equal_entries(path: &Path, format: Format) {
+    let count = Store::open(path).unwrap().len().unwrap();
+    let meta = FileOptions::new().read(true).write(true).open(path.join("meta.zr")).unwrap();
+    let mut entry = vec![0; usize::try_from(format.entry_size()).unwrap()];
+    meta.read_exact_at(&mut entry, format.entry_offset(0)).unwrap();
+    for index in 1..count {
+        meta.write_all_at(&entry, format.entry_offset(index)).unwrap();
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::reader::Reader;
-use crate::storage::Directory;
+use crate::storage::{Directory, FileName};
 
 /// How many unused chunk numbers are looked at, at most.
 const UNUSED_MAX: usize = 1 << 12;
@@ -20,6 +20,23 @@ pub struct Usage {
     pub live: u64,
     /// Where the last of them ends.
     pub end: u64,
+}
+
+impl Usage {
+    /// Refuses records that have more bytes than their chunk, so that copying
+    /// a hostile store takes no more room than it does itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`].
+    pub fn check_overlaps(&self, number: u32) -> Result<()> {
+        if self.live <= self.end {
+            return Ok(());
+        }
+        let Self { live, end } = self;
+        let reason = format!("its records have {live} bytes but end at {end}: they overlap");
+        Err(Error::corrupt(FileName::Chunk(number), reason))
+    }
 }
 
 /// Every chunk that a record lies in.

@@ -144,6 +144,12 @@ impl Subject {
         }
     }
 
+    /// Whether recovery leaves fewer records than there were.
+    pub fn is_cut_by_recovery(&self) -> bool {
+        let length = self.open(Verify::First, Io::Map).and_then(|store| store.len());
+        !self.is_closed && length.is_ok_and(|length| length < self.records.len() as u64)
+    }
+
     /// What reading everything comes to.
     pub fn read(&self, verify: Verify, io: Io) -> Reading {
         let mut reading = Reading::default();

@@ -240,8 +240,6 @@ def fork(world: World, seed: int, generation: int) -> str:
     # Its own fork would wait for a watchdog thread that is not there.
     faulthandler.cancel_dump_traceback_later()
     pid = os.fork()
-    # The processor is the child's for as long as it takes.
-    world.go.clear()
     if pid == 0:
         faulthandler.dump_traceback_later(DEADLINE, exit=True)
         try:
@@ -252,6 +250,10 @@ def fork(world: World, seed: int, generation: int) -> str:
         os.write(writing, answer.encode())
         os._exit(0)
     os.close(writing)
+    if generation == 0:
+        # The processor is the child's for as long as it takes. A child must
+        # not touch the event, whose lock another thread may have held.
+        world.go.clear()
     with os.fdopen(reading, "rb") as pipe:
         answer = pipe.read().decode()
     status = os.waitpid(pid, 0)[1]

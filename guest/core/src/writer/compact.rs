@@ -100,13 +100,7 @@ impl<D: Directory> Writer<D> {
         let count = u32::try_from(usage.len()).unwrap_or(u32::MAX);
         let mut moving = BTreeSet::new();
         for (&number, used) in usage {
-            if used.live > used.end {
-                let reason = format!(
-                    "its records have {} bytes but end at {}: they overlap",
-                    used.live, used.end
-                );
-                return Err(Error::corrupt(FileName::Chunk(number), reason));
-            }
+            used.check_overlaps(number)?;
             let size = self.reader.chunk_size(number)?.unwrap_or(0);
             if size < used.end {
                 let reason = format!("it has {size} bytes, its records end at {}", used.end);
