@@ -15,6 +15,7 @@ use zrecord_host::loader::{
     LoaderState, Stream, Streams,
 };
 
+use crate::attach;
 use crate::batch::{GatherError, Gathered};
 use crate::errors::{self, PythonFailure};
 use crate::held::Held;
@@ -323,7 +324,7 @@ fn transform(
             return Ok(Delivery::Gathered(batch));
         }
         let step = batch.step;
-        let assembled = Python::try_attach(|py| match work.assemble(py, batch) {
+        let assembled = attach::try_attach(|py| match work.assemble(py, batch) {
             Ok(batch) => Ok(work.shelf.put(py, batch)),
             Err(error) => {
                 errors::note_step(py, &error, step);

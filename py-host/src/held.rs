@@ -3,7 +3,7 @@
 use std::mem;
 use std::ops::Deref;
 
-use pyo3::prelude::*;
+use crate::attach;
 
 /// A value that is dropped with the GIL.
 ///
@@ -34,7 +34,7 @@ impl<T> Drop for Held<T> {
     fn drop(&mut self) {
         let mut value = self.0.take();
         // At exit there is no GIL to be had, and nothing left to be freed.
-        if Python::try_attach(|_| drop(value.take())).is_none() {
+        if attach::try_attach(|_| drop(value.take())).is_none() {
             mem::forget(value);
         }
     }

@@ -3,13 +3,15 @@
 //! It turns Python's arguments into slices, calls `zrecord-host` once per
 //! batch without the GIL, and wraps what comes back in NumPy arrays that own
 //! it. What needs no speed is Python's: checks of arguments, index forms,
-//! dtypes, states. `unsafe` is in [`array`] alone.
+//! dtypes, states. `unsafe` is in [`array`] and
+//! [`attach`] alone.
 #![deny(unsafe_code)]
 
 use pyo3::prelude::*;
 
 mod arguments;
 mod array;
+mod attach;
 mod batch;
 mod engine;
 mod errors;
@@ -35,6 +37,8 @@ const DICT_MAX: u64 = 1 << 20;
 mod _native {
     #[pymodule_export]
     use super::build_info;
+    #[pymodule_export]
+    use crate::attach::{after_fork, before_fork};
     #[pymodule_export]
     use crate::engine::Engine;
     #[pymodule_export]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
+use crate::attach;
 use crate::errors;
 use crate::held::Held;
 
@@ -71,7 +72,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         // At exit there is no GIL to be had, and nothing left to be freed.
-        Python::try_attach(|py| {
+        attach::try_attach(|py| {
             let object = self.shelf.lock(py).objects.remove(&self.number);
             drop(object);
         });

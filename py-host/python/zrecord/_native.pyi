@@ -26,6 +26,8 @@ __all__ = [
     "Source",
     "Store",
     "Successor",
+    "after_fork",
+    "before_fork",
     "build_info",
     "join_left",
 ]
@@ -33,6 +35,8 @@ __all__ = [
 DICT_MIN: Final[int]
 DICT_MAX: Final[int]
 
+def after_fork() -> None: ...
+def before_fork() -> None: ...
 def build_info() -> dict[str, str]: ...
 def join_left() -> None: ...
 

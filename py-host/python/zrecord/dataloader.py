@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
@@ -326,3 +327,12 @@ def _close_all() -> None:
     for loader in list(_open_loaders):
         loader.close()
     _native.join_left()
+
+
+if hasattr(os, "register_at_fork"):
+    # The loaders' threads and a fork must not meet in the interpreter's locks.
+    os.register_at_fork(
+        before=_native.before_fork,
+        after_in_parent=_native.after_fork,
+        after_in_child=_native.after_fork,
+    )
