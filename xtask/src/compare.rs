@@ -10,7 +10,8 @@ use crate::tree::Tree;
 use crate::wheel;
 
 /// Build the wheel, and run each test in turn with it and with loaderx, which
-/// has an environment of its own.
+/// has an environment of its own. Arguments are those of the second step's
+/// program, `py-host/bench/reliability.py`.
 ///
 /// # Errors
 ///
@@ -20,7 +21,12 @@ pub fn run(tree: &Tree, steps: &mut Steps, arguments: &[String]) -> Result<()> {
     let peer = steps.run("peer environment .venv-loaderx", || {
         Environment::prepare(tree, ".venv-loaderx", "loaderx.txt")
     })?;
-    steps.run("comparison", || {
+    steps.run("damaged stores", || {
+        let mut compare = environment.command(tree);
+        compare.arg("py-host/bench/integrity.py").arg("--other-python").arg(peer.python());
+        command::run(&mut compare)
+    })?;
+    steps.run("processes and crashes", || {
         let mut compare = environment.command(tree);
         compare.arg("py-host/bench/reliability.py").arg("--peer").arg(peer.python());
         command::run(compare.args(arguments))
