@@ -82,13 +82,15 @@ mod tests {
 
     #[test]
     fn renumbering_is_what_removing_one_by_one_does() {
-        for mask in 0_u32..1 << 10 {
-            let deleted: Vec<u64> = (0..10).filter(|bit| mask >> bit & 1 == 1).collect();
-            let mut expected: Vec<u64> = (0..10).collect();
+        // Every subset; an interpreter needs minutes for those of ten.
+        let length = if cfg!(miri) { 5 } else { 10 };
+        for mask in 0_u32..1 << length {
+            let deleted: Vec<u64> = (0..length).filter(|bit| mask >> bit & 1 == 1).collect();
+            let mut expected: Vec<u64> = (0..length).collect();
             for &index in deleted.iter().rev() {
                 expected.swap_remove(usize::try_from(index).unwrap());
             }
-            let (remaining, moved) = renumber(&deleted, 10);
+            let (remaining, moved) = renumber(&deleted, length);
             let found: Vec<u64> =
                 (0..remaining).map(|index| *moved.get(&index).unwrap_or(&index)).collect();
             assert_eq!(found, expected);
