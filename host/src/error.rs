@@ -31,6 +31,15 @@ pub enum Error {
         /// The process that opened the handle.
         opened_by: u32,
     },
+    /// The sandbox that reads the store met a limit, or its component failed.
+    #[cfg(feature = "sandbox")]
+    #[error("{}: {source}", path.display())]
+    Sandbox {
+        /// The store.
+        path: PathBuf,
+        /// What went wrong.
+        source: crate::sandbox::SandboxError,
+    },
     /// The operating system refused something outside a store.
     #[error("{}: {source}", path.display())]
     Io {
@@ -78,6 +87,8 @@ impl Error {
     pub fn path(&self) -> &Path {
         match self {
             Self::Store { path, .. } | Self::Forked { path, .. } | Self::Io { path, .. } => path,
+            #[cfg(feature = "sandbox")]
+            Self::Sandbox { path, .. } => path,
         }
     }
 }
