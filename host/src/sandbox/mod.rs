@@ -38,6 +38,7 @@ mod inspect;
 mod instance;
 mod limits;
 mod reading;
+pub mod step;
 mod store;
 mod ticker;
 mod verify;

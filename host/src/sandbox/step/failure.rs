@@ -84,10 +84,12 @@ fn hint(names: &[String]) -> &'static str {
 }
 
 /// What a worker could not do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum BatchError {
+    #[error(transparent)]
     Step(StepError),
     /// Shared, since a prefetcher repeats its errors.
+    #[error("{0}")]
     Input(Arc<Error>),
 }
 

@@ -43,9 +43,8 @@ impl Instance {
         config: &str,
     ) -> Result<Self, StepError> {
         let engine = engine::engine().map_err(StepError::Setup)?;
-        let ticker = Ticker::share(engine).map_err(|error| {
-            StepError::Setup(SandboxError::Setup { reason: error.to_string() })
-        })?;
+        let ticker = Ticker::share(engine)
+            .map_err(|error| StepError::Setup(SandboxError::Setup { reason: error.to_string() }))?;
         let mut store = Store::new(engine, State { limiter: Limiter::new(&limits) });
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(limits.hostcall_fuel());
@@ -88,8 +87,7 @@ impl Instance {
         let first = batch.first_index;
         let last = first + (batch.ends.len() as u64).saturating_sub(1);
         self.begin_call();
-        let called: Called<_> =
-            self.exports.step().call_process(&mut self.store, self.step, batch);
+        let called: Called<_> = self.exports.step().call_process(&mut self.store, self.step, batch);
         let answer = called.map_err(|error| {
             let source = stop(&error, &self.store, &self.limits);
             StepError::Sandbox { first, last, source }

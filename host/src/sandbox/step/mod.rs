@@ -129,11 +129,16 @@ pub fn run_step(
     let program = Program::load(step).map_err(Error::step(step))?;
     let job = Job::prepare(program, input, options)?;
     let successor = Successor::begin(to, false)?;
-    let mut output = Output::create(successor.path(), to, &job, options)?;
+    let output = Output::create(successor.path(), to, &job, options)?;
     let batches = job.batches();
     let total = job.length();
     let made = Prefetcher::new(
-        PrefetchOptions { workers: instances, prefetch: instances + 1, first_step: 0, end_step: batches },
+        PrefetchOptions {
+            workers: instances,
+            prefetch: instances + 1,
+            first_step: 0,
+            end_step: batches,
+        },
         move |batch| job.process(batch),
     );
     let mut report = StepReport::default();
@@ -154,13 +159,14 @@ pub fn run_step(
 }
 
 /// How the output is opened.
-fn output_options(options: &StepOptions, codec: Codec) -> OpenOptions {
+fn output_options(options: &StepOptions, codec: Codec, id: [u8; 16]) -> OpenOptions {
     OpenOptions {
         mode: Mode::Create,
         codec,
         format: options.format,
         level: options.level,
         min_saving: options.min_saving,
+        id: Some(id),
         ..OpenOptions::new()
     }
 }

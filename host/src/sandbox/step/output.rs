@@ -28,7 +28,7 @@ impl Output {
         options: &StepOptions,
     ) -> Result<Self> {
         let id = job.output_id(options)?;
-        let opened = output_options(options, job.codec()).id(id).open(path);
+        let opened = output_options(options, job.codec(), id).open(path);
         let store = opened.map_err(|error| error.renamed(place))?;
         let output = Self { store, place: place.to_owned(), step: job.step().to_owned() };
         if let Some(schema) = job.output_schema() {
