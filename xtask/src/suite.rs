@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo};
+use crate::component;
 use crate::fuzz;
 use crate::python::Environment;
 use crate::steps::Steps;
@@ -46,6 +47,10 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     })?;
     fuzz::test(tree, steps)?;
     targets::check(tree, steps)?;
+    component::run(tree, steps)?;
+    if all {
+        component::compare_elsewhere(tree, steps)?;
+    }
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {
         let mut pytest = pytest(tree, &environment, all);
