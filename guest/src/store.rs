@@ -11,7 +11,7 @@ use zrecord_core::verify::FaultList;
 
 use crate::Component;
 use crate::bindings::exports::zrecord::store::store::{
-    self, Error, Fault, Guest, GuestStore, Info, Locations, RecordBatch, Schema, Summary,
+    self, Error, Fault, Guest, GuestStore, Info, Locations, RecordBatch, Schema, Summary, Usage,
 };
 use crate::bindings::zrecord::store::files;
 use crate::error::{invalid_argument, no_memory};
@@ -39,6 +39,10 @@ impl Guest for Component {
 impl GuestStore for Store {
     fn open(directory: files::Directory, recover: bool) -> Result<store::Store, Error> {
         Ok(Self::export(CoreStore::open(Directory(directory), recover)?))
+    }
+
+    fn salvage(directory: files::Directory, recover: bool) -> Result<store::Store, Error> {
+        Ok(Self::export(CoreStore::salvage(Directory(directory), recover)?))
     }
 
     fn info(&self) -> Info {
@@ -85,6 +89,24 @@ impl GuestStore for Store {
     fn summarise(&self, first: u64, count: u64) -> Result<Summary, Error> {
         let range = first..first.saturating_add(count);
         Ok(self.0.borrow_mut().reader().summarise(range)?.into())
+    }
+
+    fn usage(&self) -> Result<Usage, Error> {
+        let stats = self.0.borrow_mut().stats()?;
+        Ok(Usage {
+            chunks: stats.chunks,
+            chunk_bytes: stats.chunk_bytes,
+            reclaimable_bytes: stats.reclaimable,
+        })
+    }
+
+    fn leftovers(&self) -> Result<Vec<String>, Error> {
+        let names = self.0.borrow_mut().reader().leftovers()?;
+        Ok(names.iter().map(ToString::to_string).collect())
+    }
+
+    fn entries_present(&self) -> Result<u64, Error> {
+        Ok(self.0.borrow_mut().reader().entries_present()?)
     }
 
     fn verify(&self, first: u64, count: u64) -> Result<Vec<Fault>, Error> {

@@ -160,6 +160,7 @@ pub struct Conversion<S: Directory, D: Directory> {
     survey: Survey,
     /// `None` once the new store is closed, or a step has failed.
     writer: Option<Writer<D>>,
+    is_closed: bool,
     records_done: u64,
     stored_done: u64,
 }
@@ -187,7 +188,14 @@ impl<S: Directory, D: Directory> Conversion<S, D> {
             let bytes = reader.dictionary(number).map_err(Failure::Source)?;
             writer.add_dictionary(&bytes).map_err(writing)?;
         }
-        Ok(Self { reader, survey, writer: Some(writer), records_done: 0, stored_done: 0 })
+        Ok(Self {
+            reader,
+            survey,
+            writer: Some(writer),
+            is_closed: false,
+            records_done: 0,
+            stored_done: 0,
+        })
     }
 
     /// How far it has come.
@@ -209,7 +217,7 @@ impl<S: Directory, D: Directory> Conversion<S, D> {
     /// asked for after a failed one fails with [`Error::Closed`].
     pub fn step(&mut self, bytes_max: u64) -> Result<Converted, Failure> {
         match self.writer.take() {
-            None if self.progress().is_over() => Ok(self.progress()),
+            None if self.is_closed => Ok(self.progress()),
             None => Err(Failure::Destination(Error::Closed)),
             Some(writer) => self.step_with(writer, bytes_max),
         }
@@ -225,6 +233,7 @@ impl<S: Directory, D: Directory> Conversion<S, D> {
             self.writer = Some(writer);
         } else {
             writer.close().map_err(Failure::Destination)?;
+            self.is_closed = true;
         }
         self.records_done = records_done;
         self.stored_done += block.bytes.len() as u64;

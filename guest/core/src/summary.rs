@@ -65,6 +65,20 @@ impl Default for Summary {
 }
 
 impl Summary {
+    /// Adds the counts of another range.
+    pub fn merge(&mut self, other: &Self) {
+        let add = |sum: &mut u64, part: &u64| *sum = sum.saturating_add(*part);
+        add(&mut self.records, &other.records);
+        add(&mut self.stored_bytes, &other.stored_bytes);
+        add(&mut self.plain_bytes, &other.plain_bytes);
+        let add_all = |sums: &mut [u64], parts: &[u64]| {
+            sums.iter_mut().zip(parts).for_each(|(sum, part)| add(sum, part));
+        };
+        add_all(&mut self.codecs, &other.codecs);
+        add_all(&mut self.lens, &other.lens);
+        add_all(&mut self.ratios, &other.ratios);
+    }
+
     fn count(&mut self, location: &RecordLocation) {
         let RecordLocation { stored_len, len, codec, .. } = *location;
         self.records += 1;

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use wasmtime::component::ResourceAny;
 use zrecord_core::Error as CoreError;
 use zrecord_core::format::Format;
 use zrecord_core::storage::Access;
@@ -15,6 +16,7 @@ use crate::sandbox::engine::World;
 use crate::sandbox::failure::{Failure, SandboxError};
 use crate::sandbox::instance::Instance;
 use crate::sandbox::limits::Limits;
+use crate::sandbox::store::check_present;
 use crate::sandbox::wire;
 use crate::sandbox::writing::new_id;
 use crate::successor::Successor;
@@ -60,10 +62,8 @@ pub fn convert(
 }
 
 /// Opens the source, which cannot be changed.
-fn open(
-    instance: &mut Instance,
-    source: &Path,
-) -> Result<wasmtime::component::ResourceAny, Failure> {
+fn open(instance: &mut Instance, source: &Path) -> Result<ResourceAny, Failure> {
+    check_present(source)?;
     let recovers = !lock::writer_lives(source)?;
     let directory = instance.lend(FsDirectory::new(source), Access::Read)?;
     instance.read(|wasm, guest| guest.store().call_open(wasm, directory, recovers))
@@ -71,7 +71,7 @@ fn open(
 
 fn run(
     instance: &mut Instance,
-    source: wasmtime::component::ResourceAny,
+    source: ResourceAny,
     path: &Path,
     format: Format,
     progress: &mut dyn FnMut(Progress),

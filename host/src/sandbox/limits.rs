@@ -6,9 +6,9 @@ use wasmtime::{ResourceLimiter, Result};
 
 use crate::sandbox::failure::SandboxError;
 
-/// The least that [`Limits::call_bytes`] may be: a block of the record table
-/// is read at once.
-pub const CALL_BYTES_MIN: u64 = 1 << 20;
+/// The least that [`Limits::call_bytes`] may be: the component reads and writes
+/// files in pieces of so many bytes.
+pub const CALL_BYTES_MIN: u64 = 8 << 20;
 
 /// What a call has besides the bytes of records: a dictionary or a block of
 /// the record table, ends of records, names.
@@ -41,7 +41,7 @@ pub struct Limits {
     pub time: Duration,
     /// The most bytes that one call hands from files to the component, or
     /// takes from it: what the host will allocate for a call. 64 MiB unless
-    /// set, 1 MiB at least. Gathers of more are split; a single record of more
+    /// set, 8 MiB at least. Gathers of more are split; a single record of more
     /// cannot be gathered.
     pub call_bytes: u64,
 }

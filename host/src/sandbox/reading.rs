@@ -154,7 +154,7 @@ impl Session {
             let count = RECORDS_PER_SUMMARY.min(range.end - first);
             let part =
                 self.call(|guest, wasm, store| guest.call_summarise(wasm, store, first, count))?;
-            sum += &wire::summary(&part)?;
+            sum.merge(&wire::summary(&part)?);
             first += count;
         }
         Ok(sum)

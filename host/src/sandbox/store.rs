@@ -71,9 +71,7 @@ impl Sandbox {
     pub fn open_writer(path: impl AsRef<Path>, limits: Limits) -> Result<Self> {
         let path = path.as_ref();
         let open = || {
-            // A lock would be the first file of a store that is not there.
-            let meta = FsDirectory::new(path).open(FileName::Meta, Access::Read);
-            meta.map_err(CoreError::io(FileName::Meta))?;
+            check_present(path)?;
             Session::edit(path, limits, |wasm, guest, directory| guest.call_open(wasm, directory))
         };
         Ok(Self::over(path, open().map_err(Failure::at(path))?, true))
@@ -202,6 +200,13 @@ impl fmt::Debug for Sandbox {
     }
 }
 
+/// Refuses a directory without a store in the system's words, before a lock
+/// makes a file in it.
+pub(super) fn check_present(path: &Path) -> zrecord_core::Result<()> {
+    let meta = FsDirectory::new(path).open(FileName::Meta, Access::Read);
+    meta.map(drop).map_err(CoreError::io(FileName::Meta))
+}
+
 impl Session {
     /// Opens for reading. Presence first: while it is held, the table is not
     /// replaced.
@@ -223,6 +228,7 @@ impl Session {
         limits: Limits,
         presence: Option<Presence>,
     ) -> Result<Self, Failure> {
+        check_present(path)?;
         let mut instance = Instance::new(World::Reader, limits)?;
         let recovers = !lock::writer_lives(path)?;
         let directory = instance.lend(FsDirectory::new(path), Access::Read)?;

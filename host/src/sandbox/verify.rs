@@ -16,7 +16,7 @@ use crate::sandbox::engine::World;
 use crate::sandbox::failure::{Failure, SandboxError};
 use crate::sandbox::instance::Instance;
 use crate::sandbox::limits::Limits;
-use crate::sandbox::store::{Sandbox, Session};
+use crate::sandbox::store::{Sandbox, Session, check_present};
 use crate::sandbox::wire;
 use crate::verify::{FAULTS_MAX, Verdict, fault_of_header, unlisted};
 
@@ -131,6 +131,7 @@ impl Session {
         recovers: bool,
         presence: Option<Presence>,
     ) -> Result<Self, Failure> {
+        check_present(path)?;
         let mut instance = Instance::new(World::Reader, limits)?;
         let directory = instance.lend(FsDirectory::new(path), Access::Read)?;
         let store =

@@ -10,7 +10,7 @@ use zrecord_core::Error;
 use zrecord_core::codec::Codec;
 use zrecord_core::dtype::Dtype;
 use zrecord_core::format::{Format, RecordLocation};
-use zrecord_core::schema::{Kind, Metadata, Schema};
+use zrecord_core::schema::{Kind, Schema, decode_metadata, encode_metadata};
 use zrecord_core::storage::FileName;
 use zrecord_core::summary::Summary;
 use zrecord_core::verify::Fault;
@@ -173,24 +173,17 @@ pub(super) fn schema(schema: store::Schema) -> Result<Arc<Schema>, Failure> {
         store::Kind::Dense => Kind::Dense,
         store::Kind::Ragged => Kind::Ragged,
     };
-    let metadata = metadata(&schema.metadata).map_err(refused)?;
+    let metadata = decode_metadata(&schema.metadata).map_err(|error| refused(error.to_string()))?;
     let built = Schema::new(kind, dtype, schema.item_shape, codec(schema.codec), metadata);
     Ok(Arc::new(built.map_err(|error| refused(error.to_string()))?))
 }
 
-fn metadata(bytes: &[u8]) -> Result<Metadata, String> {
-    if bytes.is_empty() {
-        return Ok(Metadata::new());
-    }
-    zrecord_core::schema::decode_metadata(bytes).map_err(|error| error.to_string())
-}
-
-pub(super) fn schema_to_wire(schema: &Schema) -> Result<store::Schema, Failure> {
+pub(super) fn schema_to_wire(schema: &Schema) -> store::Schema {
     let metadata = match schema.metadata().is_empty() {
         true => Vec::new(),
-        false => zrecord_core::schema::encode_metadata(schema.metadata())?,
+        false => encode_metadata(schema.metadata()),
     };
-    Ok(store::Schema {
+    store::Schema {
         kind: match schema.kind() {
             Kind::Dense => store::Kind::Dense,
             Kind::Ragged => store::Kind::Ragged,
@@ -200,7 +193,7 @@ pub(super) fn schema_to_wire(schema: &Schema) -> Result<store::Schema, Failure> 
         codec: codec_to_wire(schema.codec()),
         row_bytes: schema.row_bytes(),
         metadata,
-    })
+    }
 }
 
 /// Columns as rows.

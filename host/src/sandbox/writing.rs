@@ -53,7 +53,7 @@ impl Sandbox {
     /// `ReadOnly`.
     pub fn set_schema(&self, schema: &Schema) -> Result<()> {
         self.with(|session| {
-            let schema = wire::schema_to_wire(schema)?;
+            let schema = wire::schema_to_wire(schema);
             let store = session.store;
             session.instance.edit(|wasm, guest| guest.call_set_schema(wasm, store, &schema))
         })
