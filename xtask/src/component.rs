@@ -60,17 +60,29 @@ pub const WORLDS: [World; 2] = [
     },
 ];
 
+/// Steps of `zrecord:step`: the examples, and one for the tests.
+const STEPS: [&str; 3] = ["misbehaving", "text", "tiles"];
+
 /// The whole job.
 ///
 /// # Errors
 ///
-/// When a world does not compile, or is not what it promises.
+/// When a world or a step does not compile, or a world is not what it promises.
 pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
     steps.run(&format!("target {}", targets::WASM), || targets::install(&[targets::WASM]))?;
     for world in &WORLDS {
         steps.run(&format!("component {}", world.name), || build(tree, world).map(drop))?;
     }
-    Ok(())
+    steps.run("steps of preprocessing", || STEPS.iter().try_for_each(|step| build_step(tree, step)))
+}
+
+/// Builds a step, as its users do: the module alone, which `zrecord run` makes
+/// a component.
+fn build_step(tree: &Tree, name: &str) -> Result<()> {
+    let package = format!("zrecord-step-{name}");
+    let module = compile(tree, &package, None, &roots(tree)?)?;
+    let bytes = fs::read(&module).with_context(|| format!("cannot read {}", module.display()))?;
+    write_if_changed(&tree.path(FOLDER).join(format!("steps/{name}.wasm")), &bytes)
 }
 
 /// Builds both worlds from a copy of the sources in another folder, and
@@ -100,7 +112,7 @@ pub fn compare_elsewhere(tree: &Tree, steps: &mut Steps) -> Result<()> {
 /// Builds a world if it is stale, and returns the path of the component.
 fn build(tree: &Tree, world: &World) -> Result<PathBuf> {
     let roots = roots(tree)?;
-    let module = compile(tree, world, &roots)?;
+    let module = compile(tree, "zrecord-guest", world.feature, &roots)?;
     let bytes = fs::read(&module).with_context(|| format!("cannot read {}", module.display()))?;
     let component = ComponentEncoder::default()
         .module(&bytes)
@@ -118,17 +130,22 @@ fn build(tree: &Tree, world: &World) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Compiles a world; returns the path of the module.
-fn compile(tree: &Tree, world: &World, roots: &[(PathBuf, &str)]) -> Result<PathBuf> {
+/// Compiles a package; returns the path of the module.
+fn compile(
+    tree: &Tree,
+    package: &str,
+    feature: Option<&str>,
+    roots: &[(PathBuf, &str)],
+) -> Result<PathBuf> {
     let mut build = cargo(tree);
-    build.args(["build", "--quiet", "--package", "zrecord-guest", "--profile", "component"]);
+    build.args(["build", "--quiet", "--package", package, "--profile", "component"]);
     build.args(["--target", targets::WASM, "--target-dir"]).arg(tree.path(BUILD_FOLDER));
-    if let Some(feature) = world.feature {
+    if let Some(feature) = feature {
         build.args(["--features", feature]);
     }
     command::run(build.env("CARGO_ENCODED_RUSTFLAGS", remapped(roots)))?;
     let folder = tree.path(BUILD_FOLDER).join(targets::WASM).join("component");
-    Ok(folder.join("zrecord_guest.wasm"))
+    Ok(folder.join(format!("{}.wasm", package.replace('-', "_"))))
 }
 
 /// Folders of this machine whose paths rustc would write into the code, as
