@@ -1,6 +1,6 @@
 //! Core's storage over the imported files.
 
-use std::io;
+use std::{io, mem};
 
 use zrecord_core::memory;
 use zrecord_core::storage::{self, Access, FileName, Span};
@@ -17,6 +17,8 @@ mod edit;
 /// One call moves at most so many bytes: hosts limit what they copy in one, and
 /// a copy on each side of the border takes memory.
 const CALL_BYTES: u64 = 8 << 20;
+/// And names at most so many spans.
+const CALL_SPANS: usize = 1 << 16;
 
 /// The directory that a host has lent.
 pub(crate) struct Directory(pub(crate) files::Directory);
@@ -113,25 +115,27 @@ impl File {
     }
 }
 
-/// Spans grouped into calls of at most [`CALL_BYTES`], long ones cut.
+/// Spans grouped into calls that keep to the limits, long ones cut.
 fn calls(spans: &[Span]) -> io::Result<Vec<Vec<files::Span>>> {
-    let mut calls = vec![memory::with_room(spans.len())?];
+    let mut calls = Vec::new();
+    let mut call = memory::with_room(spans.len().min(CALL_SPANS))?;
     let mut room = CALL_BYTES;
     for span in spans {
         let (mut offset, mut rest) = (span.offset, span.len);
         while rest > 0 {
-            if room == 0 {
-                calls.push(Vec::new());
+            if room == 0 || call.len() == CALL_SPANS {
+                calls.push(mem::take(&mut call));
                 room = CALL_BYTES;
             }
             let length = rest.min(room);
-            if let Some(call) = calls.last_mut() {
-                call.push(files::Span { offset, length });
-            }
+            call.push(files::Span { offset, length });
             (room, rest) = (room - length, rest - length);
             // A span past the last byte that 64 bits can count reads nothing.
             offset = offset.saturating_add(length);
         }
+    }
+    if !call.is_empty() {
+        calls.push(call);
     }
     Ok(calls)
 }

@@ -5,6 +5,7 @@ use anyhow::Result;
 use crate::command::{self, cargo};
 use crate::steps::Steps;
 use crate::system;
+use crate::targets;
 use crate::tree::Tree;
 
 /// Check formatting and lints of the whole workspace.
@@ -24,5 +25,16 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
             "-D",
             "warnings",
         ]))
+    })?;
+    // Natively it is empty.
+    steps.run("lints of the component", || {
+        targets::install(&[targets::WASM])?;
+        for features in ["", "edit"] {
+            let mut clippy = cargo(tree);
+            clippy.args(["clippy", "--package", "zrecord-guest", "--target", targets::WASM]);
+            clippy.args(["--features", features, "--", "-D", "warnings"]);
+            command::run(&mut clippy)?;
+        }
+        Ok(())
     })
 }

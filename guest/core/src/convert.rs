@@ -207,8 +207,8 @@ impl<S: Directory, D: Directory> Conversion<S, D> {
         }
     }
 
-    /// Converts some more records: about `bytes_max` stored bytes of them, but
-    /// at least one and no more than memory takes with ease. Checksums are compared where the source has them. With the
+    /// Converts some more records: at most `bytes_max` stored bytes of them and no
+    /// more than fit into memory with ease, but at least one. Checksums are compared where the source has them. With the
     /// last ones the new store is synced and closed.
     ///
     /// # Errors
