@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use crate::command::{self, cargo};
+use crate::component;
 use crate::steps::Steps;
 use crate::system;
 use crate::targets;
@@ -36,5 +37,11 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
             command::run(&mut clippy)?;
         }
         Ok(())
+    })?;
+    component::run(tree, steps)?;
+    steps.run("lints of the sandbox", || {
+        let mut clippy = cargo(tree);
+        clippy.args(["clippy", "--package", "zrecord-host", "--features", "sandbox"]);
+        command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
     })
 }

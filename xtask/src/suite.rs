@@ -51,6 +51,15 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     if all {
         component::compare_elsewhere(tree, steps)?;
     }
+    steps.run("tests of the sandbox", || {
+        let mut test = cargo(tree);
+        test.args(["test", "--package", "zrecord-host", "--features", "sandbox"]);
+        // The others do not depend on it.
+        for name in ["sandbox", "sandbox_limits", "sandbox_command"] {
+            test.args(["--test", name]);
+        }
+        command::run(&mut test)
+    })?;
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {
         let mut pytest = pytest(tree, &environment, all);

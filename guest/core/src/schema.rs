@@ -284,7 +284,7 @@ impl Schema {
             }
             Format::Extended => {
                 if let Some((key, _)) = map.iter().find(|(key, _)| !is_reserved(key)) {
-                    return Err(corrupt(format!("the key {key} belongs to no schema")));
+                    return Err(corrupt(format!("the key {} belongs to no schema", key_name(key))));
                 }
                 let Value::Map(metadata) = get(&map, "metadata")? else {
                     return Err(corrupt("the metadata are no map"));
@@ -347,7 +347,10 @@ impl Schema {
         let is_reserved = |key: &Value| key.as_str().is_some_and(|key| CLASSIC_KEYS.contains(&key));
         if let Some((key, _)) = self.metadata.iter().find(|(key, _)| is_reserved(key)) {
             return Err(Error::Unsupported {
-                what: format!("the metadata key {key}, which the classic schema has for itself"),
+                what: format!(
+                    "the metadata key {}, which the classic schema has for itself",
+                    key_name(key)
+                ),
             });
         }
         let value = |key: &str| match key {
@@ -484,6 +487,12 @@ fn expect(key: &str, found: &str, expected: &str) -> Result<()> {
 
 fn corrupt(reason: impl Into<String>) -> Error {
     Error::corrupt(FileName::Schema, reason)
+}
+
+/// A key in a message: any other than text only by its kind, since it may be
+/// long and what shows every kind is large itself.
+fn key_name(key: &Value) -> String {
+    key.as_str().map_or_else(|| format!("({})", dtype::kind(key)), |key| format!("{key:?}"))
 }
 
 /// A value as it is written. Keys are compared so: any value may be one, also a

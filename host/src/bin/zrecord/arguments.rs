@@ -35,6 +35,10 @@ pub enum Command {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
+        /// Parse and decode inside the WebAssembly sandbox: for a store that
+        /// need not be trusted.
+        #[arg(long)]
+        sandbox: bool,
     },
     /// Read everything and list what is wrong, a fault a line; exit with 1 if
     /// there is anything.
@@ -49,6 +53,10 @@ pub enum Command {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
+        /// Parse and decode inside the WebAssembly sandbox: for a store that
+        /// need not be trusted.
+        #[arg(long)]
+        sandbox: bool,
     },
     /// Save every intact record of a damaged store into a new one, and list
     /// what was lost; exit with 1 if anything was.
@@ -82,6 +90,10 @@ pub enum Command {
         /// The format of the new store.
         #[arg(long, value_enum)]
         format: FormatName,
+        /// Parse and decode inside the WebAssembly sandbox: for a store that
+        /// need not be trusted.
+        #[arg(long)]
+        sandbox: bool,
     },
 }
 

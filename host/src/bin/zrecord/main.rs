@@ -12,6 +12,7 @@ mod demo;
 mod inspect;
 mod repair;
 mod report;
+mod sandbox;
 mod verify;
 
 use arguments::{Arguments, Command};
@@ -38,12 +39,12 @@ fn main() -> ExitCode {
 fn run(command: Command, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::Demo { folder } => demo::run(folder.as_deref(), out)?,
-        Command::Inspect { path, json } => inspect::run(&path, json, out)?,
-        Command::Verify { path, json } => return verify::run(&path, json, out),
+        Command::Inspect { path, json, sandbox } => inspect::run(&path, json, sandbox, out)?,
+        Command::Verify { path, json, sandbox } => return verify::run(&path, json, sandbox, out),
         Command::Repair { source, to, json } => return repair::run(&source, &to, json, out),
         Command::Compact { path } => verify::compact(&path, out)?,
-        Command::Convert { source, destination, format } => {
-            convert::run(&source, &destination, format.into(), out)?;
+        Command::Convert { source, destination, format, sandbox } => {
+            convert::run(&source, &destination, format.into(), sandbox, out)?;
         }
     }
     Ok(ExitCode::SUCCESS)
