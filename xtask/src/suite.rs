@@ -47,10 +47,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     })?;
     fuzz::test(tree, steps)?;
     targets::check(tree, steps)?;
-    component::run(tree, steps)?;
-    if all {
-        component::compare_elsewhere(tree, steps)?;
-    }
+    component::run(tree, steps, all)?;
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {
         let mut pytest = pytest(tree, &environment, all);
