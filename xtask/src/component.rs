@@ -63,17 +63,20 @@ pub const WORLDS: [World; 2] = [
 /// Steps of `zrecord:step`: the examples, and one for the tests.
 const STEPS: [&str; 3] = ["misbehaving", "text", "tiles"];
 
-/// The whole job.
+/// The whole job; `elsewhere` builds the worlds a second time, and compares.
 ///
 /// # Errors
 ///
 /// When a world or a step does not compile, or a world is not what it promises.
-pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
+pub fn run(tree: &Tree, steps: &mut Steps, elsewhere: bool) -> Result<()> {
     steps.run(&format!("target {}", targets::WASM), || targets::install(&[targets::WASM]))?;
     for world in &WORLDS {
         steps.run(&format!("component {}", world.name), || build(tree, world).map(drop))?;
     }
-    steps.run("steps of preprocessing", || STEPS.iter().try_for_each(|step| build_step(tree, step)))
+    steps.run("steps of preprocessing", || {
+        STEPS.iter().try_for_each(|step| build_step(tree, step))
+    })?;
+    if elsewhere { compare_elsewhere(tree, steps) } else { Ok(()) }
 }
 
 /// Builds a step, as its users do: the module alone, which `zrecord run` makes
@@ -87,11 +90,7 @@ fn build_step(tree: &Tree, name: &str) -> Result<()> {
 
 /// Builds both worlds from a copy of the sources in another folder, and
 /// compares the bytes.
-///
-/// # Errors
-///
-/// When one differs, naming both files.
-pub fn compare_elsewhere(tree: &Tree, steps: &mut Steps) -> Result<()> {
+fn compare_elsewhere(tree: &Tree, steps: &mut Steps) -> Result<()> {
     let copy = Tree::at(tree.path(ELSEWHERE).join("tree"));
     steps.run("copy of the sources", || copy_sources(tree.root(), copy.root()))?;
     for world in &WORLDS {

@@ -47,15 +47,12 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     })?;
     fuzz::test(tree, steps)?;
     targets::check(tree, steps)?;
-    component::run(tree, steps)?;
-    if all {
-        component::compare_elsewhere(tree, steps)?;
-    }
+    component::run(tree, steps, all)?;
     steps.run("tests of the sandbox", || {
         let mut test = cargo(tree);
         test.args(["test", "--package", "zrecord-host", "--features", "sandbox"]);
         // The others do not depend on it.
-        for name in ["sandbox", "sandbox_limits", "sandbox_command"] {
+        for name in ["sandbox", "sandbox_limits", "sandbox_command", "steps"] {
             test.args(["--test", name]);
         }
         command::run(&mut test)
