@@ -62,7 +62,11 @@ impl GuestStep for Misbehaviour {
                 return Err(StepError::Record((u32::MAX, "it is odd".into())));
             }
             "fail" => return Err(StepError::Other(Some("out of luck".into()))),
-            "too few" => drop(output.ends.pop()),
+            "too few" => {
+                output.ends.pop();
+                let end = output.ends.last().copied().unwrap_or(0);
+                output.bytes.truncate(usize::try_from(end).unwrap_or(0));
+            }
             "too many" => output.ends.push(output.bytes.len() as u64),
             "an end too far" => output.ends.push(output.bytes.len() as u64 + 1),
             "ends that fall" => output.ends.reverse(),

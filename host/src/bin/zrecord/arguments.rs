@@ -1,9 +1,11 @@
 //! What the command line may say.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
-use zrecord_host::Format;
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use zrecord_host::{Codec, Format};
 
 /// Records of a training set, in one directory: look inside, check, compact
 /// and convert.
@@ -95,6 +97,78 @@ pub enum Command {
         #[arg(long)]
         sandbox: bool,
     },
+    /// Make the records of a new store out of those of another by a step of
+    /// preprocessing, in a WebAssembly sandbox.
+    ///
+    /// The step is what `cargo build --target wasm32-unknown-unknown` leaves,
+    /// or a component. It can touch nothing but the records it is given. The
+    /// output is the same to the byte whatever the number of instances; after
+    /// an error there is none.
+    Run(RunArguments),
+}
+
+/// Those of `run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The file of the step.
+    pub step: PathBuf,
+    /// The store that is read.
+    #[arg(long)]
+    pub from: PathBuf,
+    /// The store to make.
+    #[arg(long)]
+    pub to: PathBuf,
+    /// What the step is configured by, JSON by custom; `@FILE` reads it from a
+    /// file.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub config: String,
+    /// How many instances work at once (default: one for each processor).
+    #[arg(long)]
+    pub instances: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub limits: LimitArguments,
+    /// The codec of the new store (default: that of the other).
+    #[arg(long, value_enum)]
+    pub codec: Option<CodecName>,
+    /// The zstd level of the new store.
+    #[arg(long)]
+    pub level: Option<i32>,
+    /// The share of its bytes, from 0 to below 1, that a record must save to
+    /// be stored compressed.
+    #[arg(long)]
+    pub min_saving: Option<f64>,
+    /// The format of the new store (default: extended).
+    #[arg(long, value_enum)]
+    pub format: Option<FormatName>,
+}
+
+/// What an instance may use.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LimitArguments {
+    /// The memory of one instance.
+    #[arg(long, default_value = "1GiB")]
+    pub memory: ByteSize,
+    /// The time of one call, by the clock.
+    #[arg(long, default_value = "60s")]
+    pub time: humantime::Duration,
+}
+
+/// What new records are compressed by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CodecName {
+    /// Not at all.
+    Raw,
+    /// Each on its own.
+    Zstd,
+}
+
+impl From<CodecName> for Codec {
+    fn from(name: CodecName) -> Self {
+        match name {
+            CodecName::Raw => Self::Raw,
+            CodecName::Zstd => Self::Zstd,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

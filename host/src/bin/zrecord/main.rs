@@ -13,6 +13,7 @@ mod inspect;
 mod repair;
 mod report;
 mod sandbox;
+mod step;
 mod verify;
 
 use arguments::{Arguments, Command};
@@ -46,6 +47,7 @@ fn run(command: Command, out: &mut dyn Write) -> Result<ExitCode> {
         Command::Convert { source, destination, format, sandbox } => {
             convert::run(&source, &destination, format.into(), sandbox, out)?;
         }
+        Command::Run(arguments) => step::run(&arguments, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }

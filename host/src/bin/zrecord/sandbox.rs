@@ -6,6 +6,11 @@ pub use with::{convert, inspect, verify};
 #[cfg(not(feature = "sandbox"))]
 pub use without::{convert, inspect, verify};
 
+/// What a build without the feature says.
+#[cfg(not(feature = "sandbox"))]
+pub const MISSING: &str = "this build has no sandbox; one with it is made by `cargo xtask component` \
+                           and `cargo build --release --features sandbox`";
+
 #[cfg(feature = "sandbox")]
 mod with {
     use std::path::Path;
@@ -51,8 +56,7 @@ mod without {
     use zrecord_host::core::storage::FileName;
     use zrecord_host::{Fault, Format, Inspection, Progress, Verdict};
 
-    const MISSING: &str = "this build has no sandbox; one with it is made by `cargo xtask component` \
-                           and `cargo build --release --features sandbox`";
+    use super::MISSING;
 
     pub fn inspect(_: &Path) -> Result<(Inspection, Vec<FileName>)> {
         bail!(MISSING)
