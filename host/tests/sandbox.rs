@@ -1,5 +1,6 @@
 //! A store inside the sandbox is the store that the native host sees.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![cfg(unix)]
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
