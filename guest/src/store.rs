@@ -129,7 +129,7 @@ fn info(store: &mut Sequential) -> Info {
     let (identity, commit) = (reader.identity(), reader.commit());
     let (version, durable_length) = match identity.format() {
         CoreFormat::Classic => (u32::from(classic::VERSION), commit.length),
-        CoreFormat::Extended => (u32::from(extended::VERSION), commit.durable_length),
+        CoreFormat::Extended => (extended::VERSION, commit.durable_length),
     };
     Info {
         format: identity.format().into(),

@@ -38,7 +38,7 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
         }
         Ok(())
     })?;
-    component::run(tree, steps)?;
+    component::run(tree, steps, false)?;
     steps.run("lints of the sandbox", || {
         let mut clippy = cargo(tree);
         clippy.args(["clippy", "--package", "zrecord-host", "--features", "sandbox"]);

@@ -92,7 +92,12 @@ enum Job {
         sanitizer: String,
     },
     /// Build the component's two worlds into `target/component`.
-    Component,
+    Component {
+        /// Also build them from a copy of the sources in another folder, and
+        /// compare the bytes.
+        #[arg(long)]
+        elsewhere: bool,
+    },
     /// Make the Python environment in `.venv`, with the wheel installed.
     Python,
     /// Build the wheel into `dist`.
@@ -120,7 +125,7 @@ fn main() -> ExitCode {
             let options = fuzz::Options { target, seconds, seed, sanitizer };
             fuzz::run(&tree, &mut steps, &options)
         }
-        Job::Component => component::run(&tree, &mut steps),
+        Job::Component { elsewhere } => component::run(&tree, &mut steps, elsewhere),
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),

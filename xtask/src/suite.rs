@@ -47,10 +47,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     })?;
     fuzz::test(tree, steps)?;
     targets::check(tree, steps)?;
-    component::run(tree, steps)?;
-    if all {
-        component::compare_elsewhere(tree, steps)?;
-    }
+    component::run(tree, steps, all)?;
     steps.run("tests of the sandbox", || {
         let mut test = cargo(tree);
         test.args(["test", "--package", "zrecord-host", "--features", "sandbox"]);

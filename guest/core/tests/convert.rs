@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use zrecord_core::Error;
-use zrecord_core::codec::Codec;
 use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::codec::pack::PackPolicy;
+use zrecord_core::codec::{Codec, Zstd};
 use zrecord_core::convert::{Conversion, Converted, Failure, Survey};
 use zrecord_core::format::Format;
 use zrecord_core::reader::{Identity, Reader};
@@ -57,8 +57,16 @@ fn convert(source: &MemoryDirectory, format: Format, bytes_max: u64) -> (MemoryD
     (target, steps)
 }
 
+/// The records, by whichever codec backends there are.
 fn records(directory: &MemoryDirectory) -> Vec<Vec<u8>> {
-    let mut store = Memory::open(directory.clone(), true).unwrap();
+    let records = records_by::<Libzstd>(directory);
+    #[cfg(feature = "ruzstd")]
+    assert_eq!(records_by::<zrecord_core::codec::pure::Ruzstd>(directory), records);
+    records
+}
+
+fn records_by<Z: Zstd>(directory: &MemoryDirectory) -> Vec<Vec<u8>> {
+    let mut store = Store::<_, Z>::open(directory.clone(), true).unwrap();
     assert_eq!(store.reader().verify_structure().unwrap(), []);
     assert_eq!(store.verify_records(0..u64::MAX).unwrap(), []);
     let indices: Vec<u64> = (0..store.len()).collect();

@@ -6,7 +6,7 @@ use std::fmt;
 
 use rmpv::Value;
 
-use super::{DtypeError, NESTING_MAX, Result, malformed};
+use super::{DIMENSIONS_MAX, DtypeError, NESTING_MAX, Result, malformed};
 
 /// A string as a Python literal.
 pub(super) struct Quoted<'a>(pub(super) &'a str);
@@ -83,6 +83,9 @@ impl Literal<'_> {
         self.expect("(")?;
         let mut sizes = Vec::new();
         while !self.takes(")") {
+            if sizes.len() == DIMENSIONS_MAX {
+                return self.unexpected(&format!("no size beyond {DIMENSIONS_MAX}"));
+            }
             sizes.push(self.size()?);
             // Python writes a comma behind a single size.
             if self.takes(")") {
