@@ -1,5 +1,6 @@
 //! A store inside the sandbox is the store that the native host sees.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![cfg(unix)]
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -33,8 +34,13 @@ fn assert_same(path: &Path) {
     assert_eq!(sandbox.locations(&indices).unwrap(), reader.locations(&indices).unwrap());
     let range = 0..native.len().unwrap();
     assert_eq!(sandbox.summarise(range.clone()).unwrap(), reader.summarise(range).unwrap());
+    // Of a schema, only what it means crosses the border.
     let inspections = [sandbox.inspect().unwrap(), native.inspect().unwrap()];
-    let [one, other] = inspections.map(|inspection| format!("{inspection:?}"));
+    assert_eq!(inspections[0].schema, inspections[1].schema);
+    let [one, other] = inspections.map(|mut inspection| {
+        inspection.schema = None;
+        format!("{inspection:?}")
+    });
     assert_eq!(one, other);
     assert_eq!(sandbox.leftovers().unwrap(), native.leftovers().unwrap());
     assert_eq!(sandbox.verify(&mut |_| {}).unwrap(), native.verify(&mut |_| {}).unwrap());
@@ -338,12 +344,19 @@ fn positions_past_4_gib_are_read() {
     assert_eq!(support::gather(&Store::open(&path).unwrap(), &indices).unwrap(), bytes);
 }
 
+/// A fault without what a decoder says in words of its own.
+fn fault(fault: &zrecord_host::Fault) -> String {
+    let text = fault.to_string();
+    let own_words = ["libzstd", "ruzstd"].iter().find_map(|name| text.find(name));
+    own_words.map_or(text.clone(), |at| format!("{}undecodable", &text[..at]))
+}
+
 /// What `verify` says of a store, faults and all.
 fn verdicts(path: &Path) -> [Result<(Verdict, Vec<String>), String>; 2] {
     let mut faults = [Vec::new(), Vec::new()];
     let [one, other] = &mut faults;
-    let native = zrecord_host::verify(path, &mut |_| {}, &mut |fault| one.push(fault.to_string()));
-    let report = &mut |fault: zrecord_host::Fault| other.push(fault.to_string());
+    let native = zrecord_host::verify(path, &mut |_| {}, &mut |found| one.push(fault(&found)));
+    let report = &mut |found| other.push(fault(&found));
     let sandboxed = sandbox::verify(path, Limits::new(), &mut |_| {}, report);
     let [one, other] = faults;
     [(native, one), (sandboxed, other)].map(|(verdict, faults)| match verdict {

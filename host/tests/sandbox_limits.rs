@@ -11,11 +11,25 @@ use zrecord_host::{Codec, Format, sandbox};
 mod sandboxed;
 mod support;
 use sandboxed::{gather, native, open, records, sandbox_error};
-use support::{core_error, fresh};
+use support::{Random, core_error, fresh};
 
 /// Bytes that one compressed frame holds a great many of.
 fn smooth(len: usize) -> Vec<u8> {
     (0..len).map(|position| u8::try_from(position / 64 % 251).unwrap()).collect()
+}
+
+/// Bytes that take the component a third of a second to decode, at least.
+fn slow() -> Vec<u8> {
+    let mut random = Random::new(5);
+    (0..60 << 20).map(|_| u8::try_from(random.below(16)).unwrap()).collect()
+}
+
+/// Less than that takes, and more than opening a store does.
+const SHORT: Duration = Duration::from_millis(50);
+
+/// Opens a store in a short time; again where the machine had none for us.
+fn open_in_time(open: impl Fn() -> zrecord_host::Result<Sandbox>) -> Sandbox {
+    (0..50).find_map(|_| open().ok()).expect("opening takes too long")
 }
 
 #[test]
@@ -37,11 +51,11 @@ fn memory_is_limited() {
 #[test]
 fn time_is_limited_and_a_trap_ends_only_its_sandbox() {
     let (_guard, path) = fresh();
-    let large = smooth(48 << 20);
-    native(&path, Format::Extended, Codec::Zstd, &[large.clone()]);
+    let large = slow();
+    native(&path, Format::Extended, Codec::Zstd, std::slice::from_ref(&large));
     let bystander = open(&path);
-    let limits = Limits::new().time(Duration::from_millis(20));
-    let stopped = Sandbox::open(&path, limits).unwrap();
+    let limits = Limits::new().time(SHORT);
+    let stopped = open_in_time(|| Sandbox::open(&path, limits));
     let mut dst = vec![0; large.len()];
     let began = Instant::now();
     let error = sandbox_error(stopped.gather(&[0], &mut dst, &[0]));
@@ -63,9 +77,9 @@ fn a_writer_that_was_stopped_leaves_the_store_as_it_was() {
     let (_guard, path) = fresh();
     let kept = records(3, 20);
     native(&path, Format::Extended, Codec::Raw, &kept);
-    let limits = Limits::new().time(Duration::from_millis(20));
-    let writer = Sandbox::open_writer(&path, limits).unwrap();
-    let error = sandbox_error(writer.append(&smooth(48 << 20), &[0], Some(Codec::Zstd)));
+    let limits = Limits::new().time(SHORT);
+    let writer = open_in_time(|| Sandbox::open_writer(&path, limits));
+    let error = sandbox_error(writer.append(&slow(), &[0], Some(Codec::Zstd)));
     assert_eq!(error, SandboxError::Time { limit: limits.time });
     let ended = SandboxError::Ended { cause: Box::new(error) };
     assert_eq!(sandbox_error(writer.close()), ended, "its last words were not synced");
@@ -124,15 +138,12 @@ fn many_sandboxes_work_at_once() {
     let (_guard, path) = fresh();
     let records = records(4, 200);
     native(&path, Format::Extended, Codec::Zstd, &records);
+    let shared = open(&path);
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..3 {
             scope.spawn(|| assert_eq!(sandboxed::all(&open(&path)), records));
-        }
-        let shared = open(&path);
-        for _ in 0..2 {
             scope.spawn(|| assert_eq!(sandboxed::all(&shared), records));
         }
-        scope.spawn(|| assert_eq!(sandboxed::all(&shared), records)).join().unwrap();
     });
 }
 
@@ -142,6 +153,17 @@ fn tickers() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let names = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("comm")));
     names.filter(|name| name.as_ref().is_ok_and(|name| name.trim() == "zrecord-epoch")).count()
+}
+
+/// Waits for so many of them: a thread names itself once it runs, and its entry
+/// may outlive it for an instant.
+#[cfg(target_os = "linux")]
+fn assert_tickers(count: usize) {
+    let began = Instant::now();
+    while tickers() != count && began.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(tickers(), count);
 }
 
 /// In a process of its own, since other tests have sandboxes as well.
@@ -160,13 +182,13 @@ fn the_clock_runs_while_there_are_sandboxes() {
     }
     let (_guard, path) = fresh();
     native(&path, Format::Extended, Codec::Raw, &[vec![1]]);
-    assert_eq!(tickers(), 0);
+    assert_tickers(0);
     let (one, other) = (open(&path), open(&path));
-    assert_eq!(tickers(), 1);
+    assert_tickers(1);
     drop(one);
-    assert_eq!(tickers(), 1);
+    assert_tickers(1);
     drop(other);
-    assert_eq!(tickers(), 0);
+    assert_tickers(0);
     open(&path).len().unwrap();
-    assert_eq!(tickers(), 0);
+    assert_tickers(0);
 }

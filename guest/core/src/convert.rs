@@ -207,9 +207,10 @@ impl<S: Directory, D: Directory> Conversion<S, D> {
         }
     }
 
-    /// Converts some more records: at most `bytes_max` stored bytes of them and no
-    /// more than fit into memory with ease, but at least one. Checksums are compared where the source has them. With the
-    /// last ones the new store is synced and closed.
+    /// Converts some more records: at most `bytes_max` stored bytes of them and
+    /// no more than fit into memory with ease, but at least one. Checksums are
+    /// compared where the source has them. With the last ones the new store is
+    /// synced and closed.
     ///
     /// # Errors
     ///

@@ -8,8 +8,8 @@
 //! without such modes) there is no cache, and nothing fails for it.
 
 use std::hash::{Hash, Hasher};
-use std::path::PathBuf;
-use std::{env, fs, io};
+use std::path::Path;
+use std::{fs, io};
 
 use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
@@ -19,8 +19,6 @@ use crate::sandbox::compiled::Artifact;
 
 /// A file begins with the SHA-256 of what follows.
 const HASH_SIZE: usize = 32;
-/// More than any component of ours compiles to.
-const FILE_SIZE_MAX: u64 = 256 << 20;
 
 /// The component, from the cache or compiled now.
 ///
@@ -90,7 +88,7 @@ fn artifact(mut file: Vec<u8>) -> io::Result<Artifact> {
 }
 
 /// Puts a compiled component into the cache, whole or not at all.
-fn keep(path: &std::path::Path, compiled: &[u8]) -> io::Result<()> {
+fn keep(path: &Path, compiled: &[u8]) -> io::Result<()> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     let partial = path.with_extension(format!("{}.new", hex(&random)));
@@ -103,21 +101,18 @@ fn keep(path: &std::path::Path, compiled: &[u8]) -> io::Result<()> {
     written
 }
 
-/// The user's cache folder, which need not exist.
-fn user_cache() -> Option<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
-}
-
 #[cfg(unix)]
 mod folder {
+    use std::env;
     use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
     use std::io::{self, Read, Write};
     use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
     use std::path::{Path, PathBuf};
 
-    use super::{FILE_SIZE_MAX, user_cache};
     use crate::directory::open_regular;
+
+    /// More than any component of ours compiles to.
+    const FILE_SIZE_MAX: u64 = 256 << 20;
 
     /// The folder, made if need be, and nobody else's.
     pub(super) fn private() -> io::Result<PathBuf> {
@@ -137,6 +132,13 @@ mod folder {
         check(&found)
             .map_err(|error| io::Error::other(format!("{}: {error}", folder.display())))?;
         Ok(folder)
+    }
+
+    /// The user's cache folder, which need not exist.
+    fn user_cache() -> Option<PathBuf> {
+        let absolute =
+            |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
     }
 
     /// A file of the folder, if it is nobody else's either. What is checked is
@@ -176,7 +178,6 @@ mod folder {
     use std::path::{Path, PathBuf};
 
     fn none() -> io::Error {
-        let _ = super::user_cache;
         io::Error::other("this system does not say who may write to a file")
     }
 
@@ -185,7 +186,6 @@ mod folder {
     }
 
     pub(super) fn read(_: &Path) -> io::Result<Vec<u8>> {
-        let _ = super::FILE_SIZE_MAX;
         Err(none())
     }
 

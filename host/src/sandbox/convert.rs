@@ -47,6 +47,8 @@ pub fn convert(
     let opened = open(&mut instance, source).map_err(Failure::at(source))?;
     let successor = Successor::begin(destination, false)?;
     let converted = run(&mut instance, opened, successor.path(), format, progress);
+    // Its files are closed before their directory is renamed or removed.
+    drop(instance);
     converted.map_err(|failure| match failure {
         // The two stores are told apart by what went wrong.
         Failure::Store(error @ (CoreError::AlreadyExists | CoreError::Full { .. })) => {

@@ -292,3 +292,6 @@ impl files_edit::Host for State {
         self.change_file(&file, File::sync)
     }
 }
+
+#[cfg(test)]
+mod tests;

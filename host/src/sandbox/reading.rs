@@ -255,3 +255,41 @@ impl Batch {
 pub(super) fn other_than_asked() -> Failure {
     SandboxError::answer("its answer is not what was asked for").into()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use super::*;
+
+    #[test]
+    fn answers_that_cannot_be_are_refused() {
+        let batch = Batch::plan(&[7, 8, 9], &[2, 0, 3], 8, Places::Offsets(&[6, 0, 1])).unwrap();
+        let mut dst = [0; 8];
+        assert_eq!(batch.put(0..3, b"abcde", &[2, 2, 5], &mut dst).unwrap(), 3);
+        assert_eq!(&dst, b"\0cde\0\0ab");
+        assert_eq!(batch.put(2..3, b"xyz", &[3], &mut dst).unwrap(), 1);
+        assert_eq!(batch.put(0..3, b"ab", &[2], &mut dst).unwrap(), 1, "fewer may come");
+        let lies: [(&[u8], &[u64]); 5] = [
+            (b"abcde", &[]),
+            (b"abcde", &[2, 2, 5, 5]),
+            (b"abcde", &[3, 3, 5]),
+            (b"abcd", &[2, 2, 5]),
+            (b"abcde", &[u64::MAX, 2, 5]),
+        ];
+        for (bytes, ends) in lies {
+            let refused = batch.put(0..3, bytes, ends, &mut dst);
+            assert!(matches!(refused, Err(Failure::Sandbox(_))), "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn calls_are_as_large_as_they_may_be() {
+        let lengths = [4, 4, 0, 1, 9];
+        let batch = Batch::plan(&[0, 1, 2, 3, 4], &lengths, 99, Places::Offsets(&[0, 4, 8, 8, 9]));
+        let batch = batch.unwrap();
+        assert_eq!(batch.part(0, 8), 0..3);
+        assert_eq!(batch.part(3, 8), 3..4);
+        assert_eq!(batch.part(4, 8), 4..5, "at least one");
+    }
+}

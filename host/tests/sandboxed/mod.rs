@@ -1,5 +1,6 @@
 //! What the tests of the sandbox share.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(clippy::panic_in_result_fn, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;
 
