@@ -50,15 +50,21 @@ fn texts(count: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(7);
     let text = |_| {
         let tokens = random.below(3_000);
-        let token = |_| if random.below(20) == 0 { 10 } else { 256 + random.below(900) as u16 };
+        let token = |_| if random.below(20) == 0 { 10 } else { 256 + narrow(random.below(900)) };
         (0..tokens).map(token).flat_map(u16::to_le_bytes).collect()
     };
     (0..count).map(text).collect()
 }
 
+fn narrow(number: u64) -> u16 {
+    u16::try_from(number).unwrap()
+}
+
 fn tiles(count: u64) -> Vec<Vec<u8>> {
     let mut random = Random::new(8);
-    (0..count).map(|_| (0..8 * 6 * 3).map(|_| random.below(256) as u8).collect()).collect()
+    (0..count)
+        .map(|_| (0..8 * 6 * 3).map(|_| random.below(256).to_le_bytes()[0]).collect())
+        .collect()
 }
 
 /// Every file of a folder, by its name.

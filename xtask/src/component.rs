@@ -49,7 +49,7 @@ pub const WORLDS: [World; 2] = [
         feature: None,
         imports: &["files"],
         exports: &["codec", "sampler", "store"],
-        size_max: Some(420 << 10),
+        size_max: Some(400 << 10),
     },
     World {
         name: "record-store",
