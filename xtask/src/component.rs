@@ -61,7 +61,7 @@ pub const WORLDS: [World; 2] = [
 ];
 
 /// Steps of `zrecord:step`: the examples, and one for the tests.
-const STEPS: [&str; 3] = ["misbehaving", "text", "tiles"];
+pub const STEPS: [&str; 3] = ["misbehaving", "text", "tiles"];
 
 /// The whole job; `elsewhere` builds the worlds a second time, and compares.
 ///

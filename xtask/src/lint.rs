@@ -36,7 +36,12 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
             clippy.args(["--features", features, "--", "-D", "warnings"]);
             command::run(&mut clippy)?;
         }
-        Ok(())
+        let mut clippy = cargo(tree);
+        clippy.args(["clippy", "--target", targets::WASM]);
+        for step in component::STEPS {
+            clippy.args(["--package", &format!("zrecord-step-{step}")]);
+        }
+        command::run(clippy.args(["--", "-D", "warnings"]))
     })?;
     component::run(tree, steps, false)?;
     steps.run("lints of the sandbox", || {

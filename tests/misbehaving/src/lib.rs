@@ -1,6 +1,7 @@
 //! A step that does what none should. Its configuration says what; without one
 //! it hands every record on.
 #![cfg(target_family = "wasm")]
+#![allow(clippy::panic_in_result_fn, reason = "panicking is what it is for")]
 
 use bindings::exports::zrecord::step::transform::{
     Batch, Guest, GuestStep, Output, Schema, Step, StepError,
