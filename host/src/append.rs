@@ -28,7 +28,7 @@ pub(crate) struct SharedPacker {
 }
 
 /// Records that lie one behind the other in the caller's memory.
-struct Records<'a> {
+pub(crate) struct Records<'a> {
     src: &'a [u8],
     /// One more than there are records.
     bounds: Vec<usize>,
@@ -65,7 +65,7 @@ impl SharedPacker {
 impl<'a> Records<'a> {
     /// Record `i` is `src[offsets[i]..offsets[i + 1]]`; the last one runs to
     /// the end.
-    fn new(src: &'a [u8], offsets: &[u64]) -> Result<Self> {
+    pub(crate) fn new(src: &'a [u8], offsets: &[u64]) -> Result<Self> {
         let invalid = |reason| Error::InvalidArgument { argument: "offsets", reason };
         let mut bounds = Vec::with_capacity(offsets.len() + 1);
         let mut previous = 0;
@@ -102,8 +102,14 @@ impl<'a> Records<'a> {
     }
 
     /// All of them, without what lies before the first.
-    fn all(&self) -> &'a [u8] {
+    pub(crate) fn all(&self) -> &'a [u8] {
         &self.src[self.bounds[0]..]
+    }
+
+    /// Where each of them ends in [`all`](Self::all).
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn ends(&self) -> Vec<u64> {
+        self.bounds[1..].iter().map(|bound| (bound - self.bounds[0]) as u64).collect()
     }
 
     fn check_lens(&self, limit: u64) -> Result<()> {

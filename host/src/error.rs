@@ -31,6 +31,24 @@ pub enum Error {
         /// The process that opened the handle.
         opened_by: u32,
     },
+    /// The sandbox that reads the store met a limit, or its component failed.
+    #[cfg(feature = "sandbox")]
+    #[error("{}: {source}", path.display())]
+    Sandbox {
+        /// The store.
+        path: PathBuf,
+        /// What went wrong.
+        source: crate::sandbox::SandboxError,
+    },
+    /// A step of preprocessing is none, failed or was stopped.
+    #[cfg(feature = "sandbox")]
+    #[error("{}: {source}", path.display())]
+    Step {
+        /// The step's file.
+        path: PathBuf,
+        /// What went wrong.
+        source: crate::sandbox::step::StepError,
+    },
     /// The operating system refused something outside a store.
     #[error("{}: {source}", path.display())]
     Io {
@@ -50,6 +68,22 @@ impl Error {
     /// An IO error at `path`, for `map_err`.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { path: path.into(), source }
+    }
+
+    /// The same error of a store at another path: the one that this one is to
+    /// become.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn renamed(self, path: &Path) -> Self {
+        match self {
+            Self::Store { source, .. } => Self::Store { path: path.into(), source },
+            other => other,
+        }
+    }
+
+    /// An error of a step in the file at `path`, for `map_err`.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn step(path: &Path) -> impl FnOnce(crate::sandbox::step::StepError) -> Self {
+        move |source| Self::Step { path: path.into(), source }
     }
 
     /// The core's error, which says what kind of failure it was.
@@ -78,6 +112,8 @@ impl Error {
     pub fn path(&self) -> &Path {
         match self {
             Self::Store { path, .. } | Self::Forked { path, .. } | Self::Io { path, .. } => path,
+            #[cfg(feature = "sandbox")]
+            Self::Sandbox { path, .. } | Self::Step { path, .. } => path,
         }
     }
 }

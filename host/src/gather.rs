@@ -2,6 +2,7 @@
 //! destination each one gets. Everything is checked before a byte is written.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use zrecord_core::codec::Codec;
@@ -101,6 +102,46 @@ pub(crate) enum Places<'a> {
 }
 
 impl Places<'_> {
+    /// Refuses offsets that are none for `count` records.
+    pub(crate) fn check_count(&self, count: usize) -> Result<()> {
+        match self {
+            Self::Offsets(offsets) if offsets.len() != count => {
+                let reason = format!("{} offsets for {count} indices", offsets.len());
+                Err(Error::InvalidArgument { argument: "offsets", reason })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where record `index`, at `position` of the batch, lies in a destination
+    /// of `size` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SchemaMismatch`], [`Error::BufferTooSmall`].
+    pub(crate) fn place(
+        &self,
+        position: usize,
+        index: u64,
+        len: u32,
+        size: usize,
+    ) -> Result<Range<usize>> {
+        let len = u64::from(len);
+        if let Self::Packed(wanted) = *self
+            && len != wanted
+        {
+            let reason = format!("record {index} has {len} bytes, not {wanted}");
+            return Err(Error::SchemaMismatch { reason });
+        }
+        let start = self.start(position);
+        let end = start.saturating_add(len);
+        if end > size as u64 {
+            let (index, size) = (position as u64, size as u64);
+            return Err(Error::BufferTooSmall { index, start, end, size });
+        }
+        Ok(to_usize(start)..to_usize(end))
+    }
+
     fn start(&self, position: usize) -> u64 {
         match self {
             Self::Offsets(offsets) => offsets.get(position).copied().unwrap_or(u64::MAX),
@@ -188,12 +229,7 @@ fn plan<'a>(
     places: Places<'_>,
     verify: Verify,
 ) -> Result<Plan> {
-    if let Places::Offsets(offsets) = places
-        && offsets.len() != indices.len()
-    {
-        let reason = format!("{} offsets for {} indices", offsets.len(), indices.len());
-        return Err(Error::InvalidArgument { argument: "offsets", reason });
-    }
+    places.check_count(indices.len())?;
     let mut locator = Locator { reading, table, verify };
     let mut touching =
         Touching { reading, touched: Vec::new(), slots: BTreeMap::new(), last: None };
@@ -204,25 +240,14 @@ fn plan<'a>(
     let mut previous_end = 0;
     for (position, &index) in indices.iter().enumerate() {
         let location = locator.locate(index)?;
-        if let Places::Packed(len) = places
-            && u64::from(location.len) != len
-        {
-            let reason = format!("record {index} has {} bytes, not {len}", location.len);
-            return Err(Error::SchemaMismatch { reason });
-        }
-        let start = places.start(position);
-        let end = start.saturating_add(u64::from(location.len));
-        if end > size as u64 {
-            let (index, size) = (position as u64, size as u64);
-            return Err(Error::BufferTooSmall { index, start, end, size });
-        }
-        in_order &= start >= previous_end;
-        previous_end = end;
+        let place = places.place(position, index, location.len, size)?;
+        in_order &= place.start >= previous_end;
+        previous_end = place.end;
         let touched = touching.touch(index, &location)?;
         if location.codec == Codec::ZstdDict {
             dictionaries.insert(location.dictionary);
         }
-        let job = Job { index, start: to_usize(start), touched, location };
+        let job = Job { index, start: place.start, touched, location };
         weight = weight.saturating_add(copying::weight(&job));
         jobs.push(job);
     }
@@ -237,14 +262,17 @@ fn sort_disjoint(jobs: &mut [Job]) -> Result<()> {
     jobs.sort_unstable_by_key(|job| (job.start, job.len()));
     for pair in jobs.windows(2) {
         if pair[0].end() > pair[1].start {
-            let reason = format!(
-                "records {} and {} would overlap in the destination, at byte {}",
-                pair[0].index, pair[1].index, pair[1].start
-            );
-            return Err(Error::InvalidArgument { argument: "offsets", reason });
+            return Err(overlap(pair[0].index, pair[1].index, pair[1].start));
         }
     }
     Ok(())
+}
+
+/// The error of two records that want the same byte of the destination.
+pub(crate) fn overlap(one: u64, other: u64, at: usize) -> Error {
+    let reason =
+        format!("records {one} and {other} would overlap in the destination, at byte {at}");
+    Error::InvalidArgument { argument: "offsets", reason }
 }
 
 /// Finds records: by arithmetic where a stride allows it, else in the table,

@@ -268,6 +268,17 @@ impl Handle {
         if guard.is_some() { Ok(ReaderGuard(guard)) } else { Err(Error::Closed) }
     }
 
+    /// The core's reader, for whoever needs one alone: the handle has none from
+    /// here on, and only keeps the store open.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`].
+    pub(crate) fn take_reader(&self) -> Result<Reader<FsDirectory>> {
+        let mut guard = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.take().ok_or(Error::Closed)
+    }
+
     /// The commit that readers see.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()

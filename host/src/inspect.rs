@@ -87,7 +87,7 @@ impl Handle {
     }
 }
 
-fn lengths(counts: &BTreeMap<u32, u64>, total: u64) -> Option<Lengths> {
+pub(crate) fn lengths(counts: &BTreeMap<u32, u64>, total: u64) -> Option<Lengths> {
     let (&min, _) = counts.first_key_value()?;
     let (&max, _) = counts.last_key_value()?;
     let mut below = 0;

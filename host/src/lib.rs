@@ -31,6 +31,7 @@
 //! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
 //! | `successor` | a store that grows beside the place it will take |
+//! | `sandbox` | stores that are read inside WebAssembly; with the feature of that name |
 //! | `repair`, `salvage` | saving what is intact of a damaged store |
 #![deny(unsafe_code)]
 
@@ -58,6 +59,8 @@ pub mod repair;
 mod salvage;
 #[allow(unsafe_code, reason = "calls a function compiled for the CPU at hand")]
 pub mod sampler_simd;
+#[cfg(feature = "sandbox")]
+pub mod sandbox;
 pub mod store;
 mod strided;
 pub mod successor;
@@ -79,6 +82,8 @@ pub use loader::{
 pub use options::{Io, Mode, OpenOptions, Verify};
 pub use prefetch::{PrefetchError, PrefetchOptions, Prefetcher};
 pub use repair::repair;
+#[cfg(feature = "sandbox")]
+pub use sandbox::{Limits, Sandbox, SandboxError};
 pub use store::Store;
 pub use successor::Successor;
 pub use verify::{Verdict, verify};

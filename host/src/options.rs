@@ -83,6 +83,8 @@ pub struct OpenOptions {
     /// Begins a new chunk when one would grow beyond these bytes, or at the
     /// format's limit.
     pub chunk_size_max: Option<u64>,
+    /// The id of a new store; drawn at random unless given.
+    pub(crate) id: Option<[u8; 16]>,
 }
 
 impl Default for OpenOptions {
@@ -98,6 +100,7 @@ impl Default for OpenOptions {
             lock: true,
             threads: None,
             chunk_size_max: None,
+            id: None,
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::gather::to_usize;
 use crate::lock::Presence;
 use crate::pool;
 use crate::salvage::{Checkers, Salvaged, cut};
-use crate::successor::Successor;
+use crate::successor::{Successor, check_outside};
 use crate::writing::draw_id;
 
 /// About this many stored bytes are held at once, or so many records.
@@ -165,23 +165,6 @@ fn chunk_bytes(path: &Path) -> Result<u64> {
         }
     }
     Ok(bytes)
-}
-
-/// A repair inside of the damaged store would write into it.
-fn check_outside(source: &Path, destination: &Path) -> Result<()> {
-    let source = source.canonicalize().map_err(Error::io(source))?;
-    // The first ancestor that exists; the others will be made in it.
-    let ancestors = destination.ancestors().skip(1);
-    let here = Path::new(".");
-    let parent = ancestors
-        .map(|path| if path.as_os_str().is_empty() { here } else { path })
-        .find_map(|path| path.canonicalize().ok());
-    if parent.is_some_and(|parent| parent.starts_with(&source)) {
-        let reason = format!("it lies in the damaged store {}", source.display());
-        let error = CoreError::InvalidArgument { argument: "destination", reason };
-        return Err(Error::store(destination)(error));
-    }
-    Ok(())
 }
 
 /// Failures are told apart by the store that is to blame.

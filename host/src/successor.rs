@@ -384,6 +384,24 @@ fn rename_to_nothing(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
+/// Refuses a new store inside of the one that it is made from, which would be
+/// written to by that.
+pub(crate) fn check_outside(source: &Path, destination: &Path) -> Result<()> {
+    let source = source.canonicalize().map_err(Error::io(source))?;
+    // The first ancestor that exists; the others will be made in it.
+    let ancestors = destination.ancestors().skip(1);
+    let here = Path::new(".");
+    let parent = ancestors
+        .map(|path| if path.as_os_str().is_empty() { here } else { path })
+        .find_map(|path| path.canonicalize().ok());
+    if parent.is_some_and(|parent| parent.starts_with(&source)) {
+        let reason = format!("it lies in the store {}", source.display());
+        let error = CoreError::InvalidArgument { argument: "destination", reason };
+        return Err(Error::store(destination)(error));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {

@@ -25,10 +25,10 @@ const RANGE_RECORDS: u64 = 256;
 /// How many ranges are handed out between two reports of progress.
 const RANGES_PER_REPORT: u64 = 64;
 /// A list of faults that is kept in memory has at most this many.
-const FAULTS_MAX: usize = 1 << 20;
+pub(crate) const FAULTS_MAX: usize = 1 << 20;
 
 /// What [`verify`] found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
     /// The store's format; `None` when nothing tells.
@@ -71,8 +71,7 @@ fn verify_directory(
     progress: &mut dyn FnMut(Progress),
     report: &mut dyn FnMut(Fault),
 ) -> CoreResult<Verdict> {
-    let mut verdict =
-        Verdict { format: None, records: 0, faults: 0, unrecovered: 0, leftovers: Vec::new() };
+    let mut verdict = Verdict::default();
     // Shared, so that nothing is deleted meanwhile.
     let presence = Presence::take(path)?;
     let mut salvaged = match Salvaged::open(path, presence, report) {
@@ -92,7 +91,7 @@ fn verify_directory(
 
 /// What keeps a store from being looked at any further, as a fault; an error
 /// where there is no store.
-fn fault_of_header(directory: &FsDirectory, error: CoreError) -> CoreResult<Fault> {
+pub(crate) fn fault_of_header(directory: &FsDirectory, error: CoreError) -> CoreResult<Fault> {
     let others = [FileName::Chunk(0), FileName::Schema, FileName::Dictionary(0), FileName::MetaNew];
     let fault = |reason| Fault { file: FileName::Meta, offset: None, index: None, reason };
     match error {
@@ -131,6 +130,12 @@ fn check(
     Ok(total)
 }
 
+/// Says how many faults are left out of a list, if any are.
+pub(crate) fn unlisted(more: u64) -> Option<Fault> {
+    let reason = format!("{more} more faults of the store are not listed here");
+    (more > 0).then_some(Fault { file: FileName::Meta, offset: None, index: None, reason })
+}
+
 impl Handle {
     /// See [`Store::verify`](crate::Store::verify).
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(Progress)) -> CoreResult<Vec<Fault>> {
@@ -148,10 +153,7 @@ impl Handle {
                 more += 1;
             }
         })?;
-        if more > 0 {
-            let reason = format!("{more} more faults of the store are not listed here");
-            faults.push(Fault { file: FileName::Meta, offset: None, index: None, reason });
-        }
+        faults.extend(unlisted(more));
         Ok(faults)
     }
 }

@@ -39,7 +39,7 @@ impl Writing {
         let lock = take_lock(directory, options)?;
         let identity = match options.format.unwrap_or(Format::Extended) {
             Format::Classic => Identity::Classic,
-            Format::Extended => Identity::Extended(draw_id()?),
+            Format::Extended => Identity::Extended(options.id.map_or_else(draw_id, Ok)?),
         };
         let writer = Writer::create(directory.clone(), identity)?;
         Ok((Self::over(writer, lock, options), identity))

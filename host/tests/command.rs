@@ -51,6 +51,25 @@ fn inspect_says_what_a_store_holds() {
     }
 }
 
+#[cfg(not(feature = "sandbox"))]
+#[test]
+fn a_build_without_the_sandbox_says_so() {
+    let (_guard, path) = fresh();
+    let store = golden().join("dense_zstd");
+    for arguments in [
+        &["inspect", text(&store)][..],
+        &["verify", text(&store)],
+        &["convert", text(&store), text(&path), "--format", "extended"],
+    ] {
+        let output = zrecord(&[arguments, &["--sandbox"]].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let said = stderr(&output);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("no sandbox") && said.contains("--features sandbox"), "{said}");
+        assert!(output.stdout.is_empty() && !path.exists());
+    }
+}
+
 #[test]
 fn inspect_keeps_its_keys() {
     let (_guard, path) = fresh();

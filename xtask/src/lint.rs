@@ -3,8 +3,10 @@
 use anyhow::Result;
 
 use crate::command::{self, cargo};
+use crate::component;
 use crate::steps::Steps;
 use crate::system;
+use crate::targets;
 use crate::tree::Tree;
 
 /// Check formatting and lints of the whole workspace.
@@ -24,5 +26,27 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
             "-D",
             "warnings",
         ]))
+    })?;
+    // Natively it is empty.
+    steps.run("lints of the component", || {
+        targets::install(&[targets::WASM])?;
+        for features in ["", "edit"] {
+            let mut clippy = cargo(tree);
+            clippy.args(["clippy", "--package", "zrecord-guest", "--target", targets::WASM]);
+            clippy.args(["--features", features, "--", "-D", "warnings"]);
+            command::run(&mut clippy)?;
+        }
+        let mut clippy = cargo(tree);
+        clippy.args(["clippy", "--target", targets::WASM]);
+        for step in component::STEPS {
+            clippy.args(["--package", &format!("zrecord-step-{step}")]);
+        }
+        command::run(clippy.args(["--", "-D", "warnings"]))
+    })?;
+    component::run(tree, steps, false)?;
+    steps.run("lints of the sandbox", || {
+        let mut clippy = cargo(tree);
+        clippy.args(["clippy", "--package", "zrecord-host", "--features", "sandbox"]);
+        command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
     })
 }

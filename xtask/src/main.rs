@@ -9,6 +9,7 @@
 mod bench;
 mod command;
 mod compare;
+mod component;
 mod crash;
 mod demo;
 mod fuzz;
@@ -90,6 +91,13 @@ enum Job {
         #[arg(long, default_value = "none")]
         sanitizer: String,
     },
+    /// Build the component's two worlds into `target/component`.
+    Component {
+        /// Also build them from a copy of the sources in another folder, and
+        /// compare the bytes.
+        #[arg(long)]
+        elsewhere: bool,
+    },
     /// Make the Python environment in `.venv`, with the wheel installed.
     Python,
     /// Build the wheel into `dist`.
@@ -117,6 +125,7 @@ fn main() -> ExitCode {
             let options = fuzz::Options { target, seconds, seed, sanitizer };
             fuzz::run(&tree, &mut steps, &options)
         }
+        Job::Component { elsewhere } => component::run(&tree, &mut steps, elsewhere),
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),

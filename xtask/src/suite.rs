@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo};
+use crate::component;
 use crate::fuzz;
 use crate::python::Environment;
 use crate::steps::Steps;
@@ -46,6 +47,18 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     })?;
     fuzz::test(tree, steps)?;
     targets::check(tree, steps)?;
+    component::run(tree, steps, all)?;
+    steps.run("tests of the sandbox", || {
+        let mut test = cargo(tree);
+        test.args(["test", "--package", "zrecord-host", "--features", "sandbox"]);
+        // Compiled components are kept in the repository, as all else is.
+        test.env("XDG_CACHE_HOME", tree.path("target/cache"));
+        // The others do not depend on it.
+        for name in ["sandbox", "sandbox_limits", "sandbox_command", "steps", "step_command"] {
+            test.args(["--test", name]);
+        }
+        command::run(&mut test)
+    })?;
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {
         let mut pytest = pytest(tree, &environment, all);

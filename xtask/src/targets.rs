@@ -13,8 +13,8 @@ use crate::steps::Steps;
 use crate::system;
 use crate::tree::Tree;
 
-/// Where the component will run: the core alone, with its pure-Rust codec.
-const WASM: &str = "wasm32-unknown-unknown";
+/// Where the component runs.
+pub const WASM: &str = "wasm32-unknown-unknown";
 /// The systems that the native host supports beside glibc Linux.
 const NATIVE: [&str; 3] =
     ["x86_64-pc-windows-gnu", "aarch64-apple-darwin", "x86_64-unknown-linux-musl"];
@@ -36,7 +36,7 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
 /// When a tool is missing or a target does not compile.
 pub fn check(tree: &Tree, steps: &mut Steps) -> Result<()> {
     let tools = steps.run("tools for other targets", || {
-        install_targets()?;
+        install(&[&NATIVE[..], &[WASM]].concat())?;
         Environment::prepare(tree, ".venv-tools", "tools.txt")
     })?;
     steps.run(&format!("check {WASM}"), || check_wasm(tree))?;
@@ -46,22 +46,17 @@ pub fn check(tree: &Tree, steps: &mut Steps) -> Result<()> {
     Ok(())
 }
 
-/// Core must compile with no system below it, and the component around it.
+/// Core must compile with no system below it, and both worlds of the component
+/// around it.
 fn check_wasm(tree: &Tree) -> Result<()> {
-    command::run(
-        cargo(tree)
-            .args(["check", "--quiet", "--package", "zrecord-core"])
-            .args(["--no-default-features", "--features", "ruzstd"])
-            .args(["--target", WASM]),
-    )?;
-    command::run(cargo(tree).args([
-        "check",
-        "--quiet",
-        "--package",
-        "zrecord-guest",
-        "--target",
-        WASM,
-    ]))
+    let check = |package: &str| {
+        let mut check = cargo(tree);
+        check.args(["check", "--quiet", "--target", WASM, "--package", package]);
+        check
+    };
+    command::run(check("zrecord-core").args(["--no-default-features", "--features", "ruzstd"]))?;
+    command::run(&mut check("zrecord-guest"))?;
+    command::run(check("zrecord-guest").args(["--features", "edit"]))
 }
 
 fn check_native(tree: &Tree, tools: &Environment, target: &str) -> Result<()> {
@@ -75,14 +70,17 @@ fn check_native(tree: &Tree, tools: &Environment, target: &str) -> Result<()> {
     )
 }
 
-/// Add the targets that the toolchain in use lacks.
-fn install_targets() -> Result<()> {
-    let wanted = || NATIVE.iter().chain([&WASM]);
+/// Add those of the targets `wanted` that the toolchain in use lacks.
+///
+/// # Errors
+///
+/// When there is no rustup, or it cannot add one; the message says what to do.
+pub fn install(wanted: &[&str]) -> Result<()> {
     let sysroot = command::output(Command::new("rustc").args(["--print", "sysroot"]))?;
-    let has = |target: &&&str| {
+    let has = |target: &&str| {
         std::path::Path::new(&sysroot).join("lib/rustlib").join(target).join("lib").is_dir()
     };
-    let missing: Vec<&str> = wanted().filter(|target| !has(target)).copied().collect();
+    let missing: Vec<&str> = wanted.iter().filter(|target| !has(target)).copied().collect();
     if missing.is_empty() {
         println!("  every target is installed");
         return Ok(());

@@ -17,6 +17,11 @@ impl Tree {
         Self { root }
     }
 
+    /// The copy of the repository in that folder.
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -7,6 +7,10 @@ use std::fmt;
 
 use rmpv::Value;
 
+mod descr;
+
+use descr::Quoted;
+
 /// The largest item, in bytes: NumPy's own limit.
 pub const ITEM_SIZE_MAX: u64 = i32::MAX as u64;
 /// How deep structured types may be nested.
@@ -81,7 +85,8 @@ struct Field {
 }
 
 impl Dtype {
-    /// Parses a NumPy `dtype.str` or the name of an `ml_dtypes` type.
+    /// Parses what is displayed: a NumPy `dtype.str`, the name of an `ml_dtypes`
+    /// type, or the `descr` of a structured type as Python prints it.
     ///
     /// # Errors
     ///
@@ -89,6 +94,14 @@ impl Dtype {
     /// and the spellings that NumPy accepts but does not write (`<u1`);
     /// [`DtypeError::Unsupported`] for objects and variable-width strings.
     pub fn parse(text: &str) -> Result<Self> {
+        if text.starts_with('[') {
+            return Self::from_value(&descr::parse(text)?);
+        }
+        Self::parse_name(text)
+    }
+
+    /// Parses all but a structured type.
+    fn parse_name(text: &str) -> Result<Self> {
         if let Some((name, item_size)) = ML_DTYPES.into_iter().find(|(name, _)| *name == text) {
             return Ok(Self { form: Form::MlDtypes(name), item_size });
         }
@@ -96,8 +109,8 @@ impl Dtype {
         Ok(Self { form: Form::Numpy(text.into()), item_size })
     }
 
-    /// Parses what a schema holds: text as for [`parse`](Self::parse), or the
-    /// `descr` list of a structured type, whose tuples are arrays.
+    /// Parses what a schema holds: text, or the `descr` list of a structured
+    /// type, whose tuples are arrays.
     ///
     /// # Errors
     ///
@@ -108,7 +121,7 @@ impl Dtype {
 
     fn from_nested(value: &Value, depth: usize) -> Result<Self> {
         if let Some(text) = value.as_str() {
-            return Self::parse(text);
+            return Self::parse_name(text);
         }
         let Some(fields) = value.as_array() else {
             return malformed(format!("a dtype is text or a list of fields, not {}", kind(value)));
@@ -170,15 +183,30 @@ impl fmt::Display for Dtype {
             Form::MlDtypes(name) => return f.write_str(name),
             Form::Structured(fields) => fields,
         };
-        f.write_str("{")?;
+        f.write_str("[")?;
         for (index, field) in fields.iter().enumerate() {
             let separator = if index == 0 { "" } else { ", " };
-            write!(f, "{separator}{}: {}", field.name, field.dtype)?;
-            if let Some(shape) = &field.shape {
-                write!(f, " {}", Shape(shape))?;
-            }
+            write!(f, "{separator}{field}")?;
         }
-        f.write_str("}")
+        f.write_str("]")
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { title, name, dtype, shape } = self;
+        match title {
+            Some(title) => write!(f, "(({}, {}), ", Quoted(title), Quoted(name))?,
+            None => write!(f, "({}, ", Quoted(name))?,
+        }
+        match dtype.is_structured() {
+            true => write!(f, "{dtype}")?,
+            false => write!(f, "'{dtype}'")?,
+        }
+        if let Some(shape) = shape {
+            write!(f, ", {}", Shape(shape))?;
+        }
+        f.write_str(")")
     }
 }
 

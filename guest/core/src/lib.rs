@@ -13,6 +13,7 @@
 //! | --- | --- |
 //! | [`store`] | the sequential reference [`Store`](store::Store): every operation, one thread |
 //! | [`writer`] | append, sync, delete, compact, train: the only code that changes a store |
+//! | [`convert`] | rewriting a store in the other format |
 //! | [`recovery`] | what a store holds after a writer died, decided by reading |
 //! | [`salvage`] | opening what is left of a damaged store |
 //! | [`reader`] | opening, the record table, stored bytes by position |
@@ -20,14 +21,18 @@
 //! | [`schema`], [`dtype`] | what the bytes of a record mean |
 //! | [`format`] | headers, entries and commit slots of both formats as bytes |
 //! | [`storage`] | the seam to whoever holds the files |
-//! | [`usage`], [`verify`] | what the chunks hold; what is wrong with a store |
+//! | [`usage`], [`summary`] | what the chunks hold; counts of a range of records |
+//! | [`verify`] | what is wrong with a store |
+//! | [`memory`] | taking it without a panic |
 //! | [`sampler`] | which records come next: a pure function of `(seed, step)` |
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod convert;
 pub mod dtype;
 pub mod error;
 pub mod format;
+pub mod memory;
 mod overlap;
 pub mod reader;
 pub mod recovery;
@@ -36,6 +41,7 @@ pub mod sampler;
 pub mod schema;
 pub mod storage;
 pub mod store;
+pub mod summary;
 pub mod usage;
 pub mod verify;
 pub mod writer;

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::format::{Commit, Format, RecordLocation, classic, extended};
+use crate::memory;
 use crate::schema::{SCHEMA_SIZE_MAX, Schema};
 use crate::storage::{Access, Directory, File, FileName, Span};
 
@@ -17,6 +18,9 @@ pub const DICTIONARY_SIZE_MAX: u64 = 16 << 20;
 
 /// How many entries of the table are read at once when it is scanned.
 const ENTRIES_PER_BLOCK: u64 = 4096;
+/// How many entries are asked for at once where they lie apart: the batches of
+/// a trainer in one go.
+const ENTRIES_PER_READ: usize = 1 << 16;
 /// A reader keeps at most this many chunk files open.
 const CHUNKS_OPEN_MAX: usize = 16;
 /// How often a commit slot is read again while a writer is changing it.
@@ -190,19 +194,26 @@ impl<D: Directory> Reader<D> {
             return Err(Error::OutOfRange { index, length });
         }
         let len = format.entry_size();
-        let spans: Vec<Span> =
-            indices.iter().map(|&index| Span { offset: format.entry_offset(index), len }).collect();
-        let size = to_usize(len);
-        let mut bytes = vec![0; size * indices.len()];
-        let read = self.meta.read_many(&spans, &mut bytes).map_err(Error::io(FileName::Meta))?;
-        if read < bytes.len() {
-            return Err(Error::corrupt(FileName::Meta, "its record table was cut short"));
+        let io = Error::io;
+        let mut locations = memory::with_room(indices.len()).map_err(io(FileName::Meta))?;
+        let mut spans = Vec::new();
+        let mut entries = Vec::new();
+        // In blocks, so that what is read takes no memory beside the answer.
+        for indices in indices.chunks(ENTRIES_PER_READ) {
+            spans.clear();
+            spans.extend(
+                indices.iter().map(|&index| Span { offset: format.entry_offset(index), len }),
+            );
+            entries.resize(to_usize(len) * indices.len(), 0);
+            let read = self.meta.read_many(&spans, &mut entries).map_err(io(FileName::Meta))?;
+            if read < entries.len() {
+                return Err(Error::corrupt(FileName::Meta, "its record table was cut short"));
+            }
+            for (&index, entry) in indices.iter().zip(entries.chunks_exact(to_usize(len))) {
+                locations.push(format.decode_entry(entry, index)?);
+            }
         }
-        indices
-            .iter()
-            .zip(bytes.chunks_exact(size))
-            .map(|(&index, entry)| format.decode_entry(entry, index))
-            .collect()
+        Ok(locations)
     }
 
     /// Where record `index` lies, counted or not.
@@ -273,7 +284,11 @@ impl<D: Directory> Reader<D> {
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         self.check_bounds(index, location)?;
-        buffer.resize(to_usize(u64::from(location.stored_len)), 0);
+        let stored_len = to_usize(u64::from(location.stored_len));
+        // Shrinking takes none.
+        let missing = stored_len.saturating_sub(buffer.len());
+        memory::reserve(buffer, missing).map_err(Error::io(location.file()))?;
+        buffer.resize(stored_len, 0);
         if buffer.is_empty() {
             return Ok(());
         }

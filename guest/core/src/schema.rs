@@ -26,6 +26,9 @@ pub const SCHEMA_SIZE_MAX: usize = 1 << 20;
 /// How deep lists and maps in a schema may be nested.
 pub const NESTING_MAX: usize = 64;
 
+/// [`NESTING_MAX`] as rmpv counts: two for a list or map and up to three for
+/// what is in it.
+const DEPTH_MAX: usize = 2 * NESTING_MAX + 3;
 const CLASSIC_FORMAT: &str = "loaderx-zrecord";
 const CLASSIC_VERSION: u64 = 1;
 const EXTENDED_FORMAT: &str = "zrecord";
@@ -37,6 +40,37 @@ const EXTENDED_KEYS: [&str; 7] =
 
 /// A user's own map, in the order in which it was given.
 pub type Metadata = Vec<(Value, Value)>;
+
+/// Decodes a user's own map from MessagePack; no bytes are an empty one.
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] for what is no map, is too large or too deep.
+pub fn decode_metadata(bytes: &[u8]) -> Result<Metadata> {
+    if bytes.is_empty() {
+        return Ok(Metadata::new());
+    }
+    if bytes.len() > SCHEMA_SIZE_MAX {
+        let len = bytes.len();
+        return Err(not_encodable(format!("{len} bytes; the limit is {SCHEMA_SIZE_MAX}")));
+    }
+    let mut rest = bytes;
+    let value = rmpv::decode::read_value_with_max_depth(&mut rest, DEPTH_MAX)
+        .map_err(|error| not_encodable(format!("not MessagePack: {error}")))?;
+    match (value, rest.len()) {
+        (Value::Map(map), 0) => Ok(map),
+        (Value::Map(_), rest) => Err(not_encodable(format!("{rest} bytes follow the map"))),
+        (other, _) => Err(not_encodable(format!("{}, not a map", dtype::kind(&other)))),
+    }
+}
+
+/// Encodes a user's own map; an empty one takes no bytes.
+pub fn encode_metadata(metadata: &Metadata) -> Vec<u8> {
+    if metadata.is_empty() {
+        return Vec::new();
+    }
+    value_bytes(&Value::Map(metadata.clone()))
+}
 
 /// Whether records have one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -250,7 +284,7 @@ impl Schema {
             }
             Format::Extended => {
                 if let Some((key, _)) = map.iter().find(|(key, _)| !is_reserved(key)) {
-                    return Err(corrupt(format!("the key {key} belongs to no schema")));
+                    return Err(corrupt(format!("the key {} belongs to no schema", key_name(key))));
                 }
                 let Value::Map(metadata) = get(&map, "metadata")? else {
                     return Err(corrupt("the metadata are no map"));
@@ -313,7 +347,10 @@ impl Schema {
         let is_reserved = |key: &Value| key.as_str().is_some_and(|key| CLASSIC_KEYS.contains(&key));
         if let Some((key, _)) = self.metadata.iter().find(|(key, _)| is_reserved(key)) {
             return Err(Error::Unsupported {
-                what: format!("the metadata key {key}, which the classic schema has for itself"),
+                what: format!(
+                    "the metadata key {}, which the classic schema has for itself",
+                    key_name(key)
+                ),
             });
         }
         let value = |key: &str| match key {
@@ -331,9 +368,9 @@ impl Schema {
         // Of a key that comes twice, the first place counts.
         let known = self.classic.keys.iter().enumerate().rev();
         let places: BTreeMap<Vec<u8>, usize> =
-            known.map(|(place, key)| (key_bytes(key), place)).collect();
+            known.map(|(place, key)| (value_bytes(key), place)).collect();
         map.sort_by_cached_key(|(key, _)| {
-            places.get(&key_bytes(key)).copied().unwrap_or(usize::MAX)
+            places.get(&value_bytes(key)).copied().unwrap_or(usize::MAX)
         });
         Ok(map)
     }
@@ -366,8 +403,7 @@ fn decode_map(bytes: &[u8]) -> Result<Metadata> {
         return Err(corrupt(format!("{len} bytes; the limit is {SCHEMA_SIZE_MAX}")));
     }
     let mut rest = bytes;
-    // rmpv counts two for a list or map and up to three for what is in it.
-    let value = rmpv::decode::read_value_with_max_depth(&mut rest, 2 * NESTING_MAX + 3)
+    let value = rmpv::decode::read_value_with_max_depth(&mut rest, DEPTH_MAX)
         .map_err(|error| corrupt(format!("not MessagePack: {error}")))?;
     if !rest.is_empty() {
         return Err(corrupt(format!("{} bytes follow the map", rest.len())));
@@ -453,12 +489,18 @@ fn corrupt(reason: impl Into<String>) -> Error {
     Error::corrupt(FileName::Schema, reason)
 }
 
-/// A key as it is written: any value may be one, also a NaN, which equals
-/// nothing.
-fn key_bytes(key: &Value) -> Vec<u8> {
+/// A key in a message: any other than text only by its kind, since it may be
+/// long and what shows every kind is large itself.
+fn key_name(key: &Value) -> String {
+    key.as_str().map_or_else(|| format!("({})", dtype::kind(key)), |key| format!("{key:?}"))
+}
+
+/// A value as it is written. Keys are compared so: any value may be one, also a
+/// NaN, which equals nothing.
+fn value_bytes(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     // Writing to memory does not fail.
-    let _ = rmpv::encode::write_value(&mut bytes, key);
+    let _ = rmpv::encode::write_value(&mut bytes, value);
     bytes
 }
 

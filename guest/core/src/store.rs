@@ -10,10 +10,11 @@ use crate::codec::pack::{
 use crate::codec::{Codec, CodecError, Zstd};
 use crate::error::{Error, Result};
 use crate::format::{Format, RecordLocation};
+use crate::memory;
 use crate::reader::{Identity, Reader, to_usize};
 use crate::recovery::Recovery;
 use crate::schema::Schema;
-use crate::storage::{Access, Directory, File, Span};
+use crate::storage::{Access, Directory, File, FileName, Span};
 use crate::usage::Stats;
 use crate::writer::{Compaction, Progress, Segment, Writer};
 
@@ -49,6 +50,8 @@ pub struct Store<D: Directory, Z: Zstd> {
     handle: Handle<D>,
     decoder: Z::Decoder,
     dictionaries: BTreeMap<u8, Z::Dictionary>,
+    /// It was opened for writing, and writes no more.
+    has_ended: bool,
 }
 
 enum Handle<D: Directory> {
@@ -97,7 +100,8 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     }
 
     fn over(handle: Handle<D>) -> Self {
-        Self { handle, decoder: Z::Decoder::default(), dictionaries: BTreeMap::new() }
+        let (decoder, dictionaries) = (Z::Decoder::default(), BTreeMap::new());
+        Self { handle, decoder, dictionaries, has_ended: false }
     }
 
     /// The store as it is read.
@@ -112,11 +116,19 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`] when it was opened for reading.
+    /// [`Error::ReadOnly`] when it was opened for reading, or has ended writing.
     pub fn writer(&mut self) -> Result<&mut Writer<D>> {
         match &mut self.handle {
-            Handle::Reader(_) => Err(Error::ReadOnly),
-            Handle::Writer(writer) => Ok(writer),
+            Handle::Writer(writer) if !self.has_ended => Ok(writer),
+            _ => Err(Error::ReadOnly),
+        }
+    }
+
+    /// The store as it is read, alone.
+    pub fn into_reader(self) -> Reader<D> {
+        match self.handle {
+            Handle::Reader(reader) => reader,
+            Handle::Writer(writer) => writer.into_reader(),
         }
     }
 
@@ -163,7 +175,7 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     /// the first record alone does not fit; corruption naming the record.
     pub fn gather(&mut self, indices: &[u64], bytes_max: u64) -> Result<RecordBatch> {
         let locations = self.reader().locations(indices)?;
-        let mut ends = Vec::with_capacity(indices.len());
+        let mut ends = memory::with_room(indices.len()).map_err(Error::io(FileName::Meta))?;
         let mut end = 0;
         for location in &locations {
             let next = end + u64::from(location.len);
@@ -183,9 +195,36 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         }
         let count = ends.len();
         self.prepare(&indices[..count], &locations[..count])?;
-        let mut bytes = vec![0; to_usize(end)];
+        let mut bytes = memory::zeroed(end).map_err(Error::io(FileName::Meta))?;
         self.gather_prepared(&indices[..count], &locations[..count], &ends, &mut bytes)?;
         Ok(RecordBatch { bytes, ends })
+    }
+
+    /// The first bytes of a record, at most `bytes_max`. Of a raw record no more
+    /// is read, and its checksum is compared only where that is all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`gather`](Self::gather), but for [`Error::TooLarge`].
+    pub fn read_prefix(&mut self, index: u64, bytes_max: u64) -> Result<Vec<u8>> {
+        let locations = self.reader().locations(&[index])?;
+        let Some(location) = locations.first() else { return Ok(Vec::new()) };
+        let len = bytes_max.min(location.len.into());
+        if location.codec != Codec::Raw || len == u64::from(location.len) {
+            let RecordBatch { mut bytes, .. } = self.gather(&[index], location.len.into())?;
+            bytes.truncate(to_usize(len));
+            return Ok(bytes);
+        }
+        self.reader().check_bounds(index, location)?;
+        let mut bytes = memory::zeroed(len).map_err(Error::io(location.file()))?;
+        let file = &self.reader().chunk(location.chunk)?.file;
+        let read = file.read(&mut bytes, location.offset.into());
+        let read = read.map_err(Error::io(location.file()))?;
+        if read < bytes.len() {
+            let reason = format!("{len} stored bytes were expected, {read} are there");
+            return Err(location.corrupt(index, reason));
+        }
+        Ok(bytes)
     }
 
     /// Checks bounds before memory is taken, and loads what decoding needs.
@@ -212,9 +251,8 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     }
 
     pub(crate) fn insert_dictionary(&mut self, number: u8, bytes: &[u8]) -> Result<()> {
-        let dictionary = Z::dictionary(bytes).map_err(|error| {
-            Error::corrupt(crate::storage::FileName::Dictionary(number), error.to_string())
-        })?;
+        let dictionary = Z::dictionary(bytes)
+            .map_err(|error| Error::corrupt(FileName::Dictionary(number), error.to_string()))?;
         self.dictionaries.insert(number, dictionary);
         Ok(())
     }
@@ -273,11 +311,12 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
                 len: u64::from(location.stored_len),
             })
             .collect();
-        let mut stored = vec![0; to_usize(spans.iter().map(|span| span.len).sum())];
+        let first = &locations[group[0]];
+        let stored_bytes = spans.iter().map(|span| span.len).sum();
+        let mut stored = memory::zeroed(stored_bytes).map_err(Error::io(first.file()))?;
         if stored.is_empty() {
             return Ok(stored);
         }
-        let first = &locations[group[0]];
         let file = &self.reader().chunk(first.chunk)?.file;
         let read = file.read_many(&spans, &mut stored).map_err(Error::io(first.file()))?;
         if read < stored.len() {
@@ -361,6 +400,25 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         Ok(bytes.len())
     }
 
+    /// Adds a dictionary that was trained elsewhere: see
+    /// [`Writer::add_dictionary`].
+    ///
+    /// # Errors
+    ///
+    /// As there, and [`Error::Corrupt`] for bytes that are none.
+    pub fn add_dictionary(&mut self, bytes: &[u8]) -> Result<u8> {
+        let next = self.reader().commit().dictionaries;
+        let writer = self.writer()?;
+        Z::dictionary(bytes).map_err(|error| {
+            let number = u8::try_from(next).unwrap_or(u8::MAX);
+            Error::corrupt(FileName::Dictionary(number), error.to_string())
+        })?;
+        let number = writer.add_dictionary(bytes)?;
+        // A classic store replaces its one dictionary.
+        self.dictionaries.clear();
+        Ok(number)
+    }
+
     /// Makes everything committed survive a loss of power.
     ///
     /// # Errors
@@ -370,16 +428,28 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         self.writer()?.sync()
     }
 
+    /// Syncs what was written and writes no more; the store can still be read.
+    /// One that was opened for reading is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::close`]; it writes no more then either.
+    pub fn end_writing(&mut self) -> Result<()> {
+        let ended = self.has_ended;
+        self.has_ended = true;
+        match &mut self.handle {
+            Handle::Writer(writer) if !ended => writer.close(),
+            _ => Ok(()),
+        }
+    }
+
     /// Syncs what was written and ends.
     ///
     /// # Errors
     ///
     /// As [`Writer::close`].
     pub fn close(mut self) -> Result<()> {
-        match &mut self.handle {
-            Handle::Reader(_) => Ok(()),
-            Handle::Writer(writer) => writer.close(),
-        }
+        self.end_writing()
     }
 
     /// Counts of the store: see [`Reader::stats`].

@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::codec::{Codec, Zstd};
 use crate::error::{Error, Result};
 use crate::format::{CHUNK_SIZE_MAX, Commit, Format, RecordLocation, classic, extended};
+use crate::memory;
 use crate::overlap::Places;
 use crate::reader::{Identity, Reader, to_usize};
 use crate::salvage::read_header;
@@ -304,6 +305,39 @@ impl<D: Directory> Reader<D> {
     }
 }
 
+/// Faults as they come, the first [`LISTED_MAX`] of them: a hostile store has
+/// as many as it has records.
+#[derive(Debug, Default)]
+pub struct FaultList {
+    listed: Vec<Fault>,
+    /// How many came after the list was full, and the file of the first.
+    besides: Option<(u64, FileName)>,
+}
+
+/// How many faults a [`FaultList`] keeps.
+pub const LISTED_MAX: usize = 4096;
+
+impl FaultList {
+    /// Adds a fault, or counts it.
+    pub fn push(&mut self, fault: Fault) {
+        if self.listed.len() < LISTED_MAX {
+            self.listed.push(fault);
+        } else {
+            let (count, _) = self.besides.get_or_insert((0, fault.file));
+            *count += 1;
+        }
+    }
+
+    /// The faults; one more, of no record, says how many there are besides.
+    pub fn into_faults(self) -> Vec<Fault> {
+        let Self { mut listed, besides } = self;
+        listed.extend(
+            besides.map(|(count, file)| Fault::of_file(file, format!("and {count} more faults"))),
+        );
+        listed
+    }
+}
+
 /// Memory that checking reuses from record to record.
 #[derive(Debug, Default)]
 pub struct Scratch {
@@ -328,16 +362,30 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     /// Faults are not errors.
     pub fn verify_records(&mut self, range: Range<u64>) -> Result<Vec<Fault>> {
         let mut faults = Vec::new();
+        self.report_records(range, &mut |fault| faults.push(fault))?;
+        Ok(faults)
+    }
+
+    /// As [`verify_records`](Self::verify_records), a fault at a time.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn report_records(
+        &mut self,
+        range: Range<u64>,
+        report: &mut dyn FnMut(Fault),
+    ) -> Result<()> {
         let schema = self.schema().ok().flatten();
         let mut scratch = Scratch::default();
         let present = self.reader().entries_present()?;
         for index in range.start..range.end.min(present) {
             if let Err(error) = self.check_record(index, schema.as_ref(), &mut scratch) {
                 let fault = Fault::from_error(error)?;
-                faults.push(Fault { index: Some(index), ..fault });
+                report(Fault { index: Some(index), ..fault });
             }
         }
-        Ok(faults)
+        Ok(())
     }
 
     /// Checks all that can be checked of one record: that it can be read,
@@ -376,7 +424,10 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         }
         // The frame must declare the length before memory is taken for it.
         location.check_frame(index, stored)?;
-        plain.resize(to_usize(u64::from(location.len)), 0);
+        let len = to_usize(u64::from(location.len));
+        memory::reserve(plain, len.saturating_sub(plain.len()))
+            .map_err(Error::io(location.file()))?;
+        plain.resize(len, 0);
         self.decode(index, location, stored, plain)
     }
 }

@@ -159,9 +159,64 @@ fn a_structured_type_keeps_its_description() {
     assert_eq!(dtype.item_size(), 4 + 4 + 48 + 2);
     assert_eq!(dtype.to_value(), structured());
     assert!(dtype.is_structured() && dtype.numpy_str().is_none());
-    let shown = "{x: <i4, : |V4, y: <f8 (2, 3), z: {u: bfloat16} (1,), w: |S0 ()}";
+    let shown = "[('x', '<i4'), ('', '|V4'), (('a title', 'y'), '<f8', (2, 3)), \
+                 ('z', [('u', 'bfloat16')], (1,)), ('w', '|S0', ())]";
     assert_eq!(dtype.to_string(), shown);
+    assert_eq!(Dtype::parse(shown), Ok(dtype));
     assert_eq!(Dtype::from_value(&list([])).unwrap().item_size(), 0);
+}
+
+#[test]
+fn any_name_of_a_field_survives_being_shown() {
+    for name in
+        ["it's", "a \"b\"", "back\\slash", "two\nlines", "tab\t", "\u{7f}", "ünïcode 日本", "]), ("]
+    {
+        let value = list([list([name.into(), "<f4".into()])]);
+        let dtype = Dtype::from_value(&value).unwrap();
+        assert_eq!(Dtype::parse(&dtype.to_string()), Ok(dtype), "{name:?}");
+    }
+    // As Python may also write them.
+    for (text, name) in [
+        (r#"[("it's",'<f4')]"#, "it's"),
+        (r"[ ( 'a\x41\u00e9\U0001f600\n\r\t' , '<f4' ) ]", "aAé😀\n\r\t"),
+    ] {
+        let expected = Dtype::from_value(&list([list([name.into(), "<f4".into()])]));
+        assert_eq!(Dtype::parse(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn text_that_is_no_list_of_fields_is_refused() {
+    let deep = format!("{}'|u1'{}", "[('a', ".repeat(100_000), ")]".repeat(100_000));
+    for (text, word) in [
+        ("[", "byte 1"),
+        ("[(", "a string"),
+        ("[('a", "a string that ends"),
+        ("[('a'", "\",\""),
+        ("[('a')]", "\",\""),
+        ("[('a', '<f4'", "\")\""),
+        ("[('a', '<f4')", "\",\""),
+        ("[('a', '<f4') ('b', '<f4')]", "\",\""),
+        ("[('a', '<f4')] ['", "the end"),
+        ("[['a', '<f4']]", "\"(\""),
+        ("[('a', '<f4', 2)]", "\"(\""),
+        ("[('a', '<f4', (-1,))]", "a size"),
+        ("[('a', '<f4', (02,))]", "a size"),
+        ("[('a', '<f4', (18446744073709551616,))]", "a size"),
+        (&format!("[('a', '<f4', ({}))]", "1, ".repeat(65)), "no size beyond 64"),
+        ("[('a', '<f4', (2 3))]", "\",\""),
+        ("[(('a', 'b', 'c'), '<f4')]", "\")\""),
+        ("[('\\q', '<f4')]", "known escapes"),
+        ("[('\\ud800', '<f4')]", "known escapes"),
+        ("[('\\U99999999', '<f4')]", "known escapes"),
+        ("[('a', '<f4'), ('a', '<f4')]", "two fields"),
+        ("[('a', \"[('b', '<f4')]\")]", "is no dtype"),
+        ("[('a', '|O')]", "object"),
+        (&deep, "nested deeper"),
+    ] {
+        let reason = Dtype::parse(text).expect_err(word).to_string();
+        assert!(reason.contains(word), "{word}: {reason}");
+    }
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn classic_refuses_what_it_cannot_hold() {
     let dtype = Dtype::from_value(&Value::Array(vec![field])).unwrap();
     let structured = Schema::new(Kind::Dense, dtype, vec![], Codec::Raw, vec![]).unwrap();
     assert!(structured.encode(Format::Extended).is_ok());
-    refused(structured, "{x: <f4}");
+    refused(structured, "[('x', '<f4')]");
     let dtype = Dtype::parse("|u1").unwrap();
     let metadata = vec![("version".into(), Value::from(3))];
     let reserved = Schema::new(Kind::Dense, dtype, vec![], Codec::Raw, metadata).unwrap();

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::format::{CHUNK_SIZE_MAX, Commit, Format, Tail, classic, extended};
 use crate::reader::{DICTIONARY_SIZE_MAX, Identity, Reader};
 use crate::schema::Schema;
-use crate::storage::{Directory, File, FileName};
+use crate::storage::{Access, Directory, File, FileName};
 
 mod append;
 mod compact;
@@ -94,6 +94,13 @@ impl<D: Directory> Writer<D> {
     /// The store as its writer sees it.
     pub fn reader(&mut self) -> &mut Reader<D> {
         &mut self.reader
+    }
+
+    /// The store as it is read, alone; what is not synced stays so.
+    pub fn into_reader(mut self) -> Reader<D> {
+        self.discard_staged();
+        self.reader.access = Access::Read;
+        self.reader
     }
 
     /// The newest commit.

@@ -1,9 +1,11 @@
 //! What the command line may say.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
-use zrecord_host::Format;
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use zrecord_host::{Codec, Format};
 
 /// Records of a training set, in one directory: look inside, check, compact
 /// and convert.
@@ -35,6 +37,10 @@ pub enum Command {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
+        /// Parse and decode inside the WebAssembly sandbox: for a store that
+        /// need not be trusted.
+        #[arg(long)]
+        sandbox: bool,
     },
     /// Read everything and list what is wrong, a fault a line; exit with 1 if
     /// there is anything.
@@ -49,6 +55,10 @@ pub enum Command {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
+        /// Parse and decode inside the WebAssembly sandbox: for a store that
+        /// need not be trusted.
+        #[arg(long)]
+        sandbox: bool,
     },
     /// Save every intact record of a damaged store into a new one, and list
     /// what was lost; exit with 1 if anything was.
@@ -82,7 +92,83 @@ pub enum Command {
         /// The format of the new store.
         #[arg(long, value_enum)]
         format: FormatName,
+        /// Parse and decode inside the WebAssembly sandbox: for a store that
+        /// need not be trusted.
+        #[arg(long)]
+        sandbox: bool,
     },
+    /// Make the records of a new store out of those of another by a step of
+    /// preprocessing, in a WebAssembly sandbox.
+    ///
+    /// The step is what `cargo build --target wasm32-unknown-unknown` leaves,
+    /// or a component. It can touch nothing but the records it is given. The
+    /// output is the same to the byte whatever the number of instances; after
+    /// an error there is none.
+    Run(RunArguments),
+}
+
+/// Those of `run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The file of the step.
+    pub step: PathBuf,
+    /// The store that is read.
+    #[arg(long)]
+    pub from: PathBuf,
+    /// The store to make.
+    #[arg(long)]
+    pub to: PathBuf,
+    /// What the step is configured by, JSON by custom; `@FILE` reads it from a
+    /// file.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub config: String,
+    /// How many instances work at once (default: one for each processor).
+    #[arg(long)]
+    pub instances: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub limits: LimitArguments,
+    /// The codec of the new store (default: that of the other).
+    #[arg(long, value_enum)]
+    pub codec: Option<CodecName>,
+    /// The zstd level of the new store.
+    #[arg(long)]
+    pub level: Option<i32>,
+    /// The share of its bytes, from 0 to below 1, that a record must save to
+    /// be stored compressed.
+    #[arg(long)]
+    pub min_saving: Option<f64>,
+    /// The format of the new store (default: extended).
+    #[arg(long, value_enum)]
+    pub format: Option<FormatName>,
+}
+
+/// What an instance may use.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LimitArguments {
+    /// The memory of one instance.
+    #[arg(long, default_value = "1GiB")]
+    pub memory: ByteSize,
+    /// The time of one call, by the clock.
+    #[arg(long, default_value = "60s")]
+    pub time: humantime::Duration,
+}
+
+/// What new records are compressed by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CodecName {
+    /// Not at all.
+    Raw,
+    /// Each on its own.
+    Zstd,
+}
+
+impl From<CodecName> for Codec {
+    fn from(name: CodecName) -> Self {
+        match name {
+            CodecName::Raw => Self::Raw,
+            CodecName::Zstd => Self::Zstd,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

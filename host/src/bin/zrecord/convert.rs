@@ -7,12 +7,23 @@ use anyhow::Result;
 use zrecord_host::{Format, Store};
 
 use crate::report::{Bar, Unit};
+use crate::sandbox;
 
-pub fn run(source: &Path, destination: &Path, format: Format, out: &mut dyn Write) -> Result<()> {
-    let bar = Bar::new("converting", Unit::Bytes);
-    zrecord_host::convert(source, destination, format, &mut |progress| bar.show(progress))?;
-    drop(bar);
-    let records = Store::open(destination)?.len()?;
+pub fn run(
+    source: &Path,
+    destination: &Path,
+    format: Format,
+    sandboxed: bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let records = if sandboxed {
+        let bar = Bar::new("converting", Unit::Records);
+        sandbox::convert(source, destination, format, &mut |progress| bar.show(progress))?
+    } else {
+        let bar = Bar::new("converting", Unit::Bytes);
+        zrecord_host::convert(source, destination, format, &mut |progress| bar.show(progress))?;
+        Store::open(destination)?.len()?
+    };
     writeln!(out, "{}: {records} records, {}", destination.display(), format.name())?;
     Ok(())
 }

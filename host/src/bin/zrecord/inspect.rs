@@ -5,21 +5,31 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use zrecord_host::core::storage::FileName;
 use zrecord_host::{Codec, Format, Inspection, Schema, Store};
 
 use crate::report::{ratio, size};
+use crate::sandbox;
 
-pub fn run(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<()> {
-    let store = Store::open(path)?;
-    let inspection = store.inspect()?;
-    let leftovers: Vec<String> = store.leftovers()?.iter().map(ToString::to_string).collect();
+pub fn run(path: &Path, as_json: bool, sandboxed: bool, out: &mut dyn Write) -> Result<()> {
+    let (inspection, leftovers) = match sandboxed {
+        true => sandbox::inspect(path)?,
+        false => inspect(path)?,
+    };
+    let leftovers: Vec<String> = leftovers.iter().map(ToString::to_string).collect();
     if as_json {
         writeln!(out, "{:#}", to_json(&inspection, &leftovers))?;
     } else {
         print(path, &inspection, &leftovers, out)?;
     }
-    store.close()?;
     Ok(())
+}
+
+fn inspect(path: &Path) -> Result<(Inspection, Vec<FileName>)> {
+    let store = Store::open(path)?;
+    let inspected = (store.inspect()?, store.leftovers()?);
+    store.close()?;
+    Ok(inspected)
 }
 
 fn to_json(inspection: &Inspection, leftovers: &[String]) -> Value {

@@ -12,6 +12,8 @@ mod demo;
 mod inspect;
 mod repair;
 mod report;
+mod sandbox;
+mod step;
 mod verify;
 
 use arguments::{Arguments, Command};
@@ -38,13 +40,14 @@ fn main() -> ExitCode {
 fn run(command: Command, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::Demo { folder } => demo::run(folder.as_deref(), out)?,
-        Command::Inspect { path, json } => inspect::run(&path, json, out)?,
-        Command::Verify { path, json } => return verify::run(&path, json, out),
+        Command::Inspect { path, json, sandbox } => inspect::run(&path, json, sandbox, out)?,
+        Command::Verify { path, json, sandbox } => return verify::run(&path, json, sandbox, out),
         Command::Repair { source, to, json } => return repair::run(&source, &to, json, out),
         Command::Compact { path } => verify::compact(&path, out)?,
-        Command::Convert { source, destination, format } => {
-            convert::run(&source, &destination, format.into(), out)?;
+        Command::Convert { source, destination, format, sandbox } => {
+            convert::run(&source, &destination, format.into(), sandbox, out)?;
         }
+        Command::Run(arguments) => step::run(&arguments, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,13 +9,17 @@ use serde_json::{Value, json};
 use zrecord_host::{Fault, Format, Mode, OpenOptions, Store, Verdict};
 
 use crate::report::{self, Bar, Unit, size};
+use crate::sandbox;
 
-pub fn run(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<ExitCode> {
+pub fn run(path: &Path, as_json: bool, sandboxed: bool, out: &mut dyn Write) -> Result<ExitCode> {
     let bar = Bar::new("verifying", Unit::Records);
     let mut listed = Listed { out, as_json, faults: 0, failed: None };
-    let verdict = zrecord_host::verify(path, &mut |progress| bar.show(progress), &mut |fault| {
-        listed.fault(&fault);
-    })?;
+    let mut progress = |progress| bar.show(progress);
+    let mut report = |fault| listed.fault(&fault);
+    let verdict = match sandboxed {
+        true => sandbox::verify(path, &mut progress, &mut report)?,
+        false => zrecord_host::verify(path, &mut progress, &mut report)?,
+    };
     drop(bar);
     listed.finish(path, &verdict)?;
     Ok(if verdict.faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
