@@ -107,6 +107,29 @@ fn a_durable_schema_outlives_the_slot_that_said_so() {
     }
 }
 
+/// A writer is killed within the write of a slot, and power is lost before the
+/// other slot, which was written since the last sync, reached the disk.
+#[test]
+fn a_durable_schema_outlives_half_a_slot() {
+    let (mut machine, mut store) = Machine::create(Format::Extended);
+    let dtype = Dtype::parse("|u1").unwrap();
+    let schema = Schema::new(Kind::Ragged, dtype, vec![], Codec::Raw, vec![]).unwrap();
+    store.writer().unwrap().set_schema(&schema).unwrap();
+    append(&mut store, &[1; 600]);
+    append(&mut store, &[2; 600]);
+    let Some(Change::Write(meta, offset, bytes)) = machine.directory.changes().pop() else {
+        panic!("the last change is no write");
+    };
+    machine.play(1);
+    machine.disk.apply(&Change::Write(meta, offset, bytes[..48].into()));
+    let other = Piece::Sector(meta, if offset == 4096 { 16 } else { 8 });
+    let loss = [(other, 0)].into_iter().collect();
+    let machine = Machine::over(Disk::new(&machine.disk.image(&loss)));
+    for mut store in [machine.read().unwrap(), machine.take_over()] {
+        assert!(store.schema().unwrap().is_some(), "the schema is gone");
+    }
+}
+
 /// A writer is killed after it has renamed a new table and before it has
 /// synced the directory; another one goes on and syncs.
 #[test]

@@ -282,10 +282,11 @@ impl<D: Directory> Writer<D> {
     }
 
     /// The write that makes staged records count.
-    fn write_commit(&self, commit: &Commit) -> Result<()> {
-        match self.reader.identity() {
+    fn write_commit(&mut self, commit: &Commit) -> Result<()> {
+        match *self.reader.identity() {
             Identity::Extended(id) => {
-                let slot = extended::encode_slot(commit, id);
+                self.guard_lone_slot(commit.sequence)?;
+                let slot = extended::encode_slot(commit, &id);
                 self.write_meta(FileName::Meta, &slot, extended::slot_offset(commit.sequence))
             }
             Identity::Classic => {

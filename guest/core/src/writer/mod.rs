@@ -56,6 +56,9 @@ pub struct Writer<D: Directory> {
     names_changed: bool,
     /// What this handle has written is not yet synced.
     dirty: bool,
+    /// Where the one slot lies that is durable and as new as the last sync:
+    /// the other's is older until the table's file is synced again.
+    lone_slot: Option<u64>,
     poisoned: bool,
     chunk_size_max: u64,
     chunks_max: u32,
@@ -73,6 +76,7 @@ impl<D: Directory> Writer<D> {
             new_chunks: BTreeSet::new(),
             names_changed: false,
             dirty: false,
+            lone_slot: None,
             poisoned: false,
             chunk_size_max: CHUNK_SIZE_MAX,
             chunks_max,
@@ -148,7 +152,25 @@ impl<D: Directory> Writer<D> {
         if self.names_changed {
             self.reader.directory.sync().map_err(Error::io(FileName::Meta))?;
         }
-        self.reader.meta.sync().map_err(Error::io(FileName::Meta))
+        self.sync_meta()
+    }
+
+    fn sync_meta(&mut self) -> Result<()> {
+        self.reader.meta.sync().map_err(Error::io(FileName::Meta))?;
+        self.lone_slot = None;
+        Ok(())
+    }
+
+    /// Before a slot is overwritten, the other must be durable and rest on the
+    /// same sync: a killed process may leave half a slot, and a loss of power
+    /// soon after only that half and what the other was before the sync.
+    fn guard_lone_slot(&mut self, sequence: u64) -> Result<()> {
+        if self.lone_slot != Some(extended::slot_offset(sequence)) {
+            return Ok(());
+        }
+        let result = self.sync_meta();
+        self.poisoned = result.is_err();
+        result
     }
 
     /// Says in both slots that everything is durable. The first is synced
@@ -157,8 +179,10 @@ impl<D: Directory> Writer<D> {
         if let Identity::Extended(id) = *self.reader.identity() {
             let commit = durable(self.reader.commit);
             let slot = extended::encode_slot(&commit, &id);
-            self.write_meta(FileName::Meta, &slot, extended::slot_offset(commit.sequence))?;
-            self.reader.meta.sync().map_err(Error::io(FileName::Meta))?;
+            let first = extended::slot_offset(commit.sequence);
+            self.write_meta(FileName::Meta, &slot, first)?;
+            self.sync_meta()?;
+            self.lone_slot = Some(first);
             self.write_meta(FileName::Meta, &slot, extended::slot_offset(commit.sequence + 1))?;
             self.reader.commit = commit;
         }

@@ -106,6 +106,8 @@ impl<D: Directory> Writer<D> {
         }
         self.rename_meta(&table.meta)?;
         self.reader.meta = table.meta;
+        // Both slots were synced with the table.
+        self.lone_slot = None;
         self.reader.commit = match identity {
             Identity::Extended(_) => commit,
             Identity::Classic => Commit { stride: 0, live_stored: 0, live_len: 0, ..commit },
