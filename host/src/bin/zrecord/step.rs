@@ -2,7 +2,6 @@
 //! which one has it.
 
 use std::io::Write;
-use std::path::Path;
 
 use anyhow::Result;
 
@@ -45,6 +44,8 @@ pub fn run(_: &RunArguments, _: &mut dyn Write) -> Result<()> {
 /// The text, or that of the file behind an `@`.
 #[cfg(feature = "sandbox")]
 fn configuration(text: &str) -> Result<String> {
+    use std::path::Path;
+
     use anyhow::Context;
 
     match text.strip_prefix('@') {
