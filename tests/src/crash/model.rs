@@ -56,9 +56,8 @@ pub struct History {
 pub struct Promise<'a> {
     /// The states, oldest first.
     pub states: &'a [Option<State>],
-    /// How many leading records are promised to be intact; the others may be
-    /// damaged. `None`: all of them.
-    pub intact: Option<usize>,
+    /// Records that were never durable may be damaged.
+    pub damages: bool,
     /// After a kill: the states before these, from the one that is durable.
     /// A loss of power may still bring them back.
     pub before: &'a [Option<State>],
@@ -102,10 +101,17 @@ impl History {
         let oldest = if killed { last.after } else { last.durable };
         let newest = under_way.map_or(last.after, |call| call.after);
         let states = &self.states[oldest..=newest];
-        let durable =
-            states.first().and_then(Option::as_ref).map_or(0, |state| state.records.len());
-        let intact = (!killed && format == Format::Classic).then_some(durable);
-        Promise { states, intact, before: &self.states[last.durable..oldest], killed }
+        let damages = !killed && format == Format::Classic;
+        Promise { states, damages, before: &self.states[last.durable..oldest], killed }
+    }
+}
+
+impl Promise<'_> {
+    /// How many leading records of a state were durable at the oldest one: what
+    /// a delete left of them, if one came between.
+    fn durable_records(&self, at: usize) -> usize {
+        let count = |state: &Option<State>| state.as_ref().map_or(0, |state| state.records.len());
+        self.states[..=at].iter().map(count).min().unwrap_or(0)
     }
 }
 
@@ -143,14 +149,16 @@ impl Observed {
     /// Which promised state this is, the newest first, with its damaged
     /// records forgotten.
     pub fn find(&self, promise: &Promise<'_>) -> Option<(usize, State)> {
-        let find = |intact: Option<usize>| {
+        let find = |damages: bool| {
             promise.states.iter().enumerate().rev().find_map(|(at, state)| {
                 let state = state.as_ref()?;
-                let found = self.compare(state, intact.unwrap_or(state.records.len()), promise)?;
+                let all = state.records.len();
+                let intact = if damages { promise.durable_records(at) } else { all };
+                let found = self.compare(state, intact, promise)?;
                 Some((at, State { generation: self.generation, ..found }))
             })
         };
-        find(None).or_else(|| find(Some(promise.intact?)))
+        find(false).or_else(|| if promise.damages { find(true) } else { None })
     }
 
     fn compare(&self, state: &State, intact: usize, promise: &Promise<'_>) -> Option<State> {

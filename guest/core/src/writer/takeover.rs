@@ -26,6 +26,7 @@ impl<D: Directory> Writer<D> {
                 writer.raise_tail()?;
                 writer.restore_sparse_sizes()?;
                 writer.mark_everything_dirty()?;
+                writer.sync_ground()?;
             }
             Format::Extended => {
                 if recovery.unclean {
@@ -111,6 +112,17 @@ impl<D: Directory> Writer<D> {
         self.names_changed = true;
         self.dirty = true;
         Ok(())
+    }
+
+    /// What appends stand on: names that a killed writer gave, and the size of
+    /// the chunk they go on in, could be gone again under counted records.
+    fn sync_ground(&mut self) -> Result<()> {
+        let number = self.commit().tail.chunk;
+        if self.reader.chunk_size(number)?.is_some() {
+            let file = &self.reader.chunk(number)?.file;
+            file.sync().map_err(Error::io(FileName::Chunk(number)))?;
+        }
+        self.sync_names(FileName::Meta)
     }
 
     /// What the last writer committed and did not sync is this one's to sync.
