@@ -130,6 +130,31 @@ fn a_durable_schema_outlives_half_a_slot() {
     }
 }
 
+/// Of two commits the disk holds the first. The writer that finds it so is
+/// killed while it says so.
+#[test]
+fn half_a_slot_of_a_recovery_undoes_nothing() {
+    let (mut machine, mut store) = Machine::create(Format::Extended);
+    append(&mut store, &[1; 512]);
+    append(&mut store, &[2; 512]);
+    let chunk = machine.inode(FileName::Chunk(0));
+    let mut machine = machine.fails([Piece::Sector(chunk, 1)]);
+    assert_eq!(records(&mut machine.read().unwrap()), [vec![1; 512]]);
+    drop(machine.take_over());
+    let changes = machine.directory.changes();
+    let is_slot = |change: &&Change| matches!(change, Change::Write(_, 4096 | 8192, _));
+    assert_eq!(changes.iter().filter(is_slot).count(), 2);
+    for change in changes {
+        if let Change::Write(inode, offset, bytes) = &change {
+            let mut half = machine.disk.clone();
+            half.apply(&Change::Write(*inode, *offset, bytes[..bytes.len() / 2].into()));
+            let mut store = Machine::over(half).read().unwrap();
+            assert_eq!(records(&mut store), [vec![1; 512]]);
+        }
+        machine.disk.apply(&change);
+    }
+}
+
 /// A writer is killed after it has renamed a new table and before it has
 /// synced the directory; another one goes on and syncs.
 #[test]

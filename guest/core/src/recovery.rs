@@ -78,7 +78,11 @@ impl<D: Directory> Reader<D> {
         // What was counted and is no longer there may be numbered anew.
         let cut = u64::from(kept.length < newest.length);
         let generation = newest.generation.wrapping_add(cut);
-        self.commit = Commit { generation, sequence: newest.sequence, ..kept };
+        // A writer commits the outcome by the next number: it must not go over
+        // the slot that it came from, of which a kill might leave half.
+        let skipped = u64::from(kept.sequence != newest.sequence);
+        let sequence = newest.sequence.wrapping_add(skipped);
+        self.commit = Commit { generation, sequence, ..kept };
         Ok(Recovery { unclean: true, counted: newest.length, kept: kept.length })
     }
 

@@ -63,6 +63,8 @@ pub struct Promise<'a> {
     pub before: &'a [Option<State>],
     /// True when the system lives on.
     pub killed: bool,
+    /// The kill cut a write in two.
+    pub torn: bool,
 }
 
 impl History {
@@ -102,7 +104,7 @@ impl History {
         let newest = under_way.map_or(last.after, |call| call.after);
         let states = &self.states[oldest..=newest];
         let damages = !killed && format == Format::Classic;
-        Promise { states, damages, before: &self.states[last.durable..oldest], killed }
+        Promise { states, damages, before: &self.states[last.durable..oldest], killed, torn }
     }
 }
 
@@ -163,7 +165,8 @@ impl Observed {
 
     fn compare(&self, state: &State, intact: usize, promise: &Promise<'_>) -> Option<State> {
         let generation = match promise.killed {
-            true => self.generation == state.generation,
+            // Half a slot may be that of a recovery which cut, and had raised it.
+            true => state.generation.wrapping_sub(self.generation) <= u64::from(promise.torn),
             // A recovery that cut has raised it.
             false => self.generation >= state.generation,
         };

@@ -496,7 +496,8 @@ impl Run {
         let store = self.store()?;
         let observed = Observed::read(store).context("the writer's own reading")?;
         let states = [Some(state.clone())];
-        let promise = Promise { states: &states, damages: false, before: &[], killed: true };
+        let promise =
+            Promise { states: &states, damages: false, before: &[], killed: true, torn: false };
         if observed.find(&promise).is_none() {
             bail!("the writer itself reads {}", observed.difference(&state));
         }

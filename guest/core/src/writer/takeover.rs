@@ -64,14 +64,14 @@ impl<D: Directory> Writer<D> {
             // Of a chunk that is missing altogether no zeros are made: records
             // that lie in it, or say so and are damaged, go on being errors.
             let missing = (number == tail.chunk).then_some(0);
-            let Some(size) = self.reader.chunk_size(number)?.or(missing) else { continue };
+            let Some(size) = self.counted_size(number)?.or(missing) else { continue };
             if size < end {
                 let reason = format!("it has {size} bytes, its records end at {end}");
                 return Err(Error::corrupt(FileName::Chunk(number), reason));
             }
         }
         for &number in needed.keys() {
-            match self.reader.chunk_size(number)? {
+            match self.counted_size(number)? {
                 None if number == tail.chunk => self.create_chunk(number)?,
                 Some(size) if size < classic::CHUNK_FILE_SIZE => self.grow_sparse(number)?,
                 _ => {}
@@ -81,6 +81,13 @@ impl<D: Directory> Writer<D> {
         meta.set_size(classic::META_SIZE.max(meta_size)).map_err(Error::io(FileName::Meta))?;
         // As chunks: see `grow_sparse`.
         meta.sync().map_err(Error::io(FileName::Meta))
+    }
+
+    /// The size of a chunk's file, if there is one in which a record can have
+    /// counted: one that a loss of power left empty had been created and not
+    /// yet given its size.
+    fn counted_size(&mut self, number: u32) -> Result<Option<u64>> {
+        Ok(self.reader.chunk_size(number)?.filter(|size| *size > 0))
     }
 
     fn any_chunk_cut(&mut self, tail_chunk: u32) -> Result<bool> {
@@ -164,7 +171,7 @@ impl<D: Directory> Writer<D> {
             Ok(())
         })?;
         for (chunk, end) in past.into_iter().rev() {
-            if self.reader.chunk_size(chunk)?.is_some() {
+            if self.counted_size(chunk)?.is_some() {
                 // Within a chunk, so it has 32 bits.
                 let offset = u32::try_from(end).unwrap_or(u32::MAX);
                 self.reader.commit.tail = Tail { chunk, offset };
