@@ -19,7 +19,9 @@ pub fn alone() -> MutexGuard<'static, ()> {
 pub fn in_time<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || sender.send(test()));
-    match receiver.recv_timeout(Duration::from_secs(120)) {
+    // An interpreter takes its time.
+    let limit = Duration::from_secs(if cfg!(miri) { 3600 } else { 120 });
+    match receiver.recv_timeout(limit) {
         Ok(result) => result,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
