@@ -84,7 +84,10 @@ impl Split {
         let item_size = match (input.dense, &*input.dtype) {
             (false, "|u1") => 1,
             (false, "<u2") => 2,
-            (_, dtype) => return Err(format!("text is ragged |u1 or <u2, not {dtype}")),
+            (dense, dtype) => {
+                let kind = if dense { "dense" } else { "ragged" };
+                return Err(format!("text is ragged |u1 or <u2, not {kind} {dtype}"));
+            }
         };
         if !input.item_shape.is_empty() {
             return Err("text is one-dimensional; the rows of this store have a shape".into());
