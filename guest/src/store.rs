@@ -17,6 +17,9 @@ use crate::bindings::zrecord::store::files;
 use crate::error::{invalid_argument, no_memory};
 use crate::files::Directory;
 
+/// How many faults one call returns, as the contract says.
+const FAULTS_PER_CALL: usize = 4096;
+
 /// The store that runs in the component.
 pub(crate) type Sequential = CoreStore<Directory, Ruzstd>;
 
@@ -110,14 +113,14 @@ impl GuestStore for Store {
     }
 
     fn verify(&self, first: u64, count: u64) -> Result<Vec<Fault>, Error> {
-        let mut faults = FaultList::default();
+        let mut faults = FaultList::new(FAULTS_PER_CALL);
         let range = first..first.saturating_add(count);
         self.0.borrow_mut().report_records(range, &mut |fault| faults.push(fault))?;
         Ok(faults.into_faults().into_iter().map(Fault::from).collect())
     }
 
     fn verify_structure(&self) -> Result<Vec<Fault>, Error> {
-        let mut faults = FaultList::default();
+        let mut faults = FaultList::new(FAULTS_PER_CALL);
         let mut store = self.0.borrow_mut();
         store.reader().report_structure(&mut |fault| faults.push(fault))?;
         Ok(faults.into_faults().into_iter().map(Fault::from).collect())

@@ -9,7 +9,7 @@ use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::format::Format;
 use zrecord_core::storage::{Access, Directory, FileName};
 use zrecord_core::store::Store;
-use zrecord_core::verify::Fault;
+use zrecord_core::verify::{Fault, FaultList};
 use zrecord_core::writer::Progress;
 use zrecord_core::{Error as CoreError, Result as CoreResult};
 
@@ -130,12 +130,6 @@ fn check(
     Ok(total)
 }
 
-/// Says how many faults are left out of a list, if any are.
-pub(crate) fn unlisted(more: u64) -> Option<Fault> {
-    let reason = format!("{more} more faults of the store are not listed here");
-    (more > 0).then_some(Fault { file: FileName::Meta, offset: None, index: None, reason })
-}
-
 impl Handle {
     /// See [`Store::verify`](crate::Store::verify).
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(Progress)) -> CoreResult<Vec<Fault>> {
@@ -144,16 +138,8 @@ impl Handle {
         let writer_lives = self.is_writer.load(Ordering::Acquire)
             || (self.options.lock && lock::writer_lives(self.path())?);
         let store = Store::salvage(self.directory.clone(), !writer_lives)?;
-        let mut faults = Vec::new();
-        let mut more = 0_u64;
-        check(store, self.threads, progress, &mut |fault| {
-            if faults.len() < FAULTS_MAX {
-                faults.push(fault);
-            } else {
-                more += 1;
-            }
-        })?;
-        faults.extend(unlisted(more));
-        Ok(faults)
+        let mut faults = FaultList::new(FAULTS_MAX);
+        check(store, self.threads, progress, &mut |fault| faults.push(fault))?;
+        Ok(faults.into_faults())
     }
 }

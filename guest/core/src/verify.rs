@@ -305,22 +305,25 @@ impl<D: Directory> Reader<D> {
     }
 }
 
-/// Faults as they come, the first [`LISTED_MAX`] of them: a hostile store has
-/// as many as it has records.
-#[derive(Debug, Default)]
+/// Faults as they come, the first so many of them: a hostile store has as many
+/// as it has records.
+#[derive(Debug)]
 pub struct FaultList {
+    limit: usize,
     listed: Vec<Fault>,
     /// How many came after the list was full, and the file of the first.
     besides: Option<(u64, FileName)>,
 }
 
-/// How many faults a [`FaultList`] keeps.
-pub const LISTED_MAX: usize = 4096;
-
 impl FaultList {
+    /// A list that keeps `limit` faults and counts the rest.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, listed: Vec::new(), besides: None }
+    }
+
     /// Adds a fault, or counts it.
     pub fn push(&mut self, fault: Fault) {
-        if self.listed.len() < LISTED_MAX {
+        if self.listed.len() < self.limit {
             self.listed.push(fault);
         } else {
             let (count, _) = self.besides.get_or_insert((0, fault.file));
@@ -330,7 +333,7 @@ impl FaultList {
 
     /// The faults; one more, of no record, says how many there are besides.
     pub fn into_faults(self) -> Vec<Fault> {
-        let Self { mut listed, besides } = self;
+        let Self { mut listed, besides, .. } = self;
         listed.extend(
             besides.map(|(count, file)| Fault::of_file(file, format!("and {count} more faults"))),
         );

@@ -13,7 +13,7 @@ use zrecord_core::storage::memory::MemoryDirectory;
 use zrecord_core::storage::{Access, Directory, File, FileName};
 use zrecord_core::store::Store;
 use zrecord_core::summary::Summary;
-use zrecord_core::verify::{Fault, FaultList, LISTED_MAX};
+use zrecord_core::verify::{Fault, FaultList};
 
 type Memory = Store<MemoryDirectory, Libzstd>;
 
@@ -79,12 +79,11 @@ fn faults_past_the_limit_are_counted() {
         reason: "damaged".into(),
     };
     for besides in [0, 1, 5] {
-        let mut list = FaultList::default();
-        let count = LISTED_MAX as u64 + besides;
-        (0..count).for_each(|index| list.push(fault(index)));
+        let mut list = FaultList::new(3);
+        (0..3 + besides).for_each(|index| list.push(fault(index)));
         let faults = list.into_faults();
-        assert_eq!(faults[..LISTED_MAX], (0..LISTED_MAX as u64).map(fault).collect::<Vec<_>>());
-        let rest = &faults[LISTED_MAX..];
+        assert_eq!(faults[..3], [0, 1, 2].map(fault));
+        let rest = &faults[3..];
         assert_eq!(rest.len(), usize::from(besides > 0));
         for last in rest {
             assert_eq!(last.index, None);

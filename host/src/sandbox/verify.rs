@@ -6,7 +6,7 @@ use std::path::Path;
 
 use zrecord_core::Error as CoreError;
 use zrecord_core::storage::{Access, FileName};
-use zrecord_core::verify::Fault;
+use zrecord_core::verify::{Fault, FaultList};
 use zrecord_core::writer::Progress;
 
 use crate::directory::FsDirectory;
@@ -18,7 +18,7 @@ use crate::sandbox::instance::Instance;
 use crate::sandbox::limits::Limits;
 use crate::sandbox::store::{Sandbox, Session, check_present};
 use crate::sandbox::wire;
-use crate::verify::{FAULTS_MAX, Verdict, fault_of_header, unlisted};
+use crate::verify::{FAULTS_MAX, Verdict, fault_of_header};
 
 /// How many records are checked by one call, unless they are large.
 const SLICE_RECORDS: u64 = 1024;
@@ -98,14 +98,9 @@ impl Sandbox {
     pub fn verify(&self, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Fault>> {
         self.with(|session| {
             session.follow()?;
-            let mut faults = Vec::new();
-            let mut more = 0_u64;
-            session.check(progress, &mut |fault| match faults.len() < FAULTS_MAX {
-                true => faults.push(fault),
-                false => more += 1,
-            })?;
-            faults.extend(unlisted(more));
-            Ok(faults)
+            let mut faults = FaultList::new(FAULTS_MAX);
+            session.check(progress, &mut |fault| faults.push(fault))?;
+            Ok(faults.into_faults())
         })
     }
 
