@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo};
 use crate::component;
+use crate::embeddings;
 use crate::fuzz;
 use crate::python::Environment;
 use crate::steps::Steps;
@@ -59,6 +60,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
         }
         command::run(&mut test)
     })?;
+    embeddings::test(tree, steps)?;
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {
         let mut pytest = pytest(tree, &environment, all);
