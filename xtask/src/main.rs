@@ -108,7 +108,7 @@ enum Job {
     Python,
     /// Build the wheel into `dist`.
     Wheel,
-    /// Check formatting and lints of everything.
+    /// Check formatting, lints and documentation of everything.
     Lint,
     /// Run tests in an interpreter that knows the rules of the language.
     Miri,

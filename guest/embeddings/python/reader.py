@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from files import Files
-from wasmtime import Config, Engine, Store
+from wasmtime import Config, Engine, Store, Trap, WasmtimeError
 from wasmtime.component import Component, Linker, Variant
 
 MEMORY_MAX = 1 << 30
@@ -74,19 +74,19 @@ class Reader:
 
 def describe(error: Variant) -> str:
     """An error in words: its kind, and all that it says."""
-    said = error.payload
+    tag, said = str(error.tag), error.payload
     if said is None:
-        return error.tag
+        return tag
     if isinstance(said, Variant):
-        return f"{error.tag}: {describe(said)}"
+        return f"{tag}: {describe(said)}"
     if isinstance(said, str):
-        return f"{error.tag}: {said}"
+        return f"{tag}: {said}"
     parts = [
         f"{name} {describe(value) if isinstance(value, Variant) else value}"
         for name, value in vars(said).items()
         if value is not None
     ]
-    return f"{error.tag}: {', '.join(parts)}"
+    return f"{tag}: {', '.join(parts)}"
 
 
 def show(**values: Any) -> None:
@@ -104,7 +104,7 @@ def show_info(reader: Reader, store: Any) -> int:
         records=info["length"],
         schema=schema and {name: vars(schema)[name] for name in names},
     )
-    return info["length"]
+    return int(info["length"])
 
 
 def show_faults(reader: Reader, store: Any, length: int) -> int:
@@ -122,7 +122,7 @@ def draw(reader: Reader, length: int) -> list[int]:
     options = {"length": length, "batch-size": min(length, 8), "mode": "cyclic"}
     options |= {"seed": 42, "rank": 0, "world-size": 1}
     sampler = reader.call("sampler", "[static]sampler.create", SimpleNamespace(**options))
-    indices = reader.call("sampler", "[method]sampler.batches", sampler, 0, 1)
+    indices: list[int] = reader.call("sampler", "[method]sampler.batches", sampler, 0, 1)
     reader.drop(sampler)
     return indices
 
@@ -132,7 +132,7 @@ def show_records(reader: Reader, store: Any, indices: list[int]) -> None:
         # As many of them as fit, at least one.
         batch = reader.call("store", "[method]store.gather", store, indices, BATCH_BYTES_MAX)
         start = 0
-        for index, end in zip(indices, batch.ends):
+        for index, end in zip(indices, batch.ends, strict=False):
             record = batch.bytes[start:end]
             show(index=index, len=len(record), sha256=hashlib.sha256(record).hexdigest())
             start = end
@@ -156,6 +156,10 @@ def main() -> int:
         reader.drop(store)
     except StoreError as error:
         print(f"{arguments.store}: {error}", file=sys.stderr)
+        return 1
+    except (Trap, WasmtimeError) as error:
+        # It met a limit, or has a fault; nothing can be called any more.
+        print(f"{arguments.store}: the component was stopped: {error}", file=sys.stderr)
         return 1
     return 1 if faults else 0
 
