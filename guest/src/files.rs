@@ -1,5 +1,6 @@
 //! Core's storage over the imported files.
 
+use std::cmp::Ordering;
 use std::{io, mem};
 
 use zrecord_core::memory;
@@ -67,19 +68,34 @@ impl storage::File for File {
     fn read_many(&self, spans: &[Span], buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         for call in calls(spans)? {
-            let wanted = call.iter().map(|span| span.length).sum();
-            let bytes = self.read_call(&call, wanted)?;
+            let (bytes, is_whole) = self.read_call(&call)?;
             let rest = buffer.get_mut(filled..).unwrap_or_default();
-            let Some(target) = rest.get_mut(..bytes.len()) else {
-                return Err(io::Error::other("the host returned more bytes than were asked for"));
-            };
+            let Some(target) = rest.get_mut(..bytes.len()) else { return Err(too_many()) };
             target.copy_from_slice(&bytes);
             filled += bytes.len();
-            if (bytes.len() as u64) < wanted {
+            if !is_whole {
                 break;
             }
         }
         Ok(filled)
+    }
+
+    /// What one call returns is handed on as it is.
+    fn read_list(&self, spans: &[Span]) -> io::Result<Vec<u8>> {
+        let calls = calls(spans)?;
+        if let [call] = calls.as_slice() {
+            return self.read_call(call).map(|(bytes, _)| bytes);
+        }
+        let room = usize::try_from(storage::total_len(spans)).map_err(io::Error::other)?;
+        let mut list = memory::with_room(room)?;
+        for call in calls {
+            let (bytes, is_whole) = self.read_call(&call)?;
+            list.extend_from_slice(&bytes);
+            if !is_whole {
+                break;
+            }
+        }
+        Ok(list)
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -102,17 +118,28 @@ impl storage::File for File {
 }
 
 impl File {
-    /// One call into the host. It writes its answer into memory of ours, which
-    /// is a trap when there is none: so that is found out before.
-    fn read_call(&self, spans: &[files::Span], wanted: u64) -> io::Result<Vec<u8>> {
+    /// One call into the host: what was read, and whether it is all. The host
+    /// writes its answer into memory of ours, which is a trap when there is
+    /// none: so that is found out before.
+    fn read_call(&self, spans: &[files::Span]) -> io::Result<(Vec<u8>, bool)> {
+        let wanted = spans.iter().map(|span| span.length).sum::<u64>();
         let room = usize::try_from(wanted).map_err(io::Error::other)?;
         drop(memory::with_room::<u8>(room)?);
-        match spans {
+        let bytes = match spans {
             [span] => self.0.read(span.length, span.offset).map(|(bytes, _)| bytes),
             spans => self.0.read_many(spans),
+        };
+        let bytes = bytes.map_err(io_error)?;
+        match bytes.len().cmp(&room) {
+            Ordering::Less => Ok((bytes, false)),
+            Ordering::Equal => Ok((bytes, true)),
+            Ordering::Greater => Err(too_many()),
         }
-        .map_err(io_error)
     }
+}
+
+fn too_many() -> io::Error {
+    io::Error::other("the host returned more bytes than were asked for")
 }
 
 /// Spans grouped into calls that keep to the limits, long ones cut.

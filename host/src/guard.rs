@@ -8,7 +8,7 @@
 //! one from that mapping. Any other fault goes to the handler that was there
 //! before.
 //!
-//! The handler finds our mappings in a fixed [`Registry`], which it reads
+//! The handler finds our mappings in a fixed registry, which it reads
 //! without locks and without allocating. A mapping that finds no room there is
 //! not made, and its file is read by position.
 //!
@@ -85,6 +85,12 @@ impl Watch {
         if let Some(slot) = self.slot {
             slot.set(addresses);
         }
+    }
+
+    /// Whether there is a guard.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.slot.is_some()
     }
 
     /// Whether a part of the mapping was replaced by zeros. Asked after bytes

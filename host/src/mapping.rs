@@ -77,6 +77,12 @@ impl Mapping {
         self.raw.len()
     }
 
+    /// Whether a file that is cut leaves the process alive.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.watch.is_guarded()
+    }
+
     /// Whether a part of the file was gone when it was read, so that zeros
     /// were read instead. It stays so: what this maps is not to be read again.
     pub(crate) fn is_damaged(&self) -> bool {

@@ -278,6 +278,35 @@ fn conversions_equal_the_native_ones() {
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left");
 }
 
+/// A header that says another length of all records than the table does.
+#[test]
+fn a_forged_stride_misleads_nobody() {
+    let (_guard, path) = fresh();
+    let records: Vec<Vec<u8>> = (0..9_u8).map(|at| vec![at; 500]).collect();
+    native(&path, Format::Extended, Codec::Raw, &records).close().unwrap();
+    let reader = Reader::open(FsDirectory::new(&path), Access::Read).unwrap();
+    let (id, mut commit) = (reader.identity().id().unwrap(), *reader.commit());
+    assert_eq!(commit.stride, 500);
+    let meta = File::options().write(true).open(path.join("meta.zr")).unwrap();
+    for stride in [400, 600] {
+        commit.stride = stride;
+        for _ in 0..2 {
+            commit.sequence += 1;
+            let slot = extended::encode_slot(&commit, &id);
+            meta.write_all_at(&slot, extended::slot_offset(commit.sequence)).unwrap();
+        }
+        let store = open(&path);
+        assert_eq!(store.inspect().unwrap().stride, stride);
+        assert_eq!(gather(&store, &[8, 0, 8]).unwrap(), [8, 0, 8].map(|at| vec![at; 500]));
+        let mut dst = vec![0; 2 * stride as usize];
+        let refused = store.gather_packed(&[3, 4], &mut dst, stride.into());
+        assert!(matches!(core_error(refused), Error::SchemaMismatch { .. }), "{stride}");
+        let mut dst = vec![0; 1000];
+        store.gather_packed(&[3, 4], &mut dst, 500).unwrap();
+        assert_eq!(dst, [vec![3; 500], vec![4; 500]].concat());
+    }
+}
+
 /// A store whose record table passes 4 GiB, with records at both ends of it
 /// and of a chunk. Between them are empty records.
 fn sparse(path: &Path, length: u64, records: &[(u64, RecordLocation, Vec<u8>)]) {

@@ -245,7 +245,9 @@ fn copy_sources(from: &Path, to: &Path) -> Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let skipped = name.as_encoded_bytes().starts_with(b".")
-            || ["target", "dist", "node_modules"].iter().any(|skipped| name == *skipped);
+            || ["target", "dist", "node_modules", "generated"]
+                .iter()
+                .any(|skipped| name == *skipped);
         let kind = entry.file_type()?;
         if skipped {
             continue;

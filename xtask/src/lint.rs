@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: formatting and lints, warnings refused.
+//! `cargo xtask lint`: formatting, lints and documentation, warnings refused.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::system;
 use crate::targets;
 use crate::tree::Tree;
 
-/// Check formatting and lints of the whole workspace.
+/// Check formatting, lints and documentation of the whole workspace.
 ///
 /// # Errors
 ///
@@ -26,6 +26,11 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
             "-D",
             "warnings",
         ]))
+    })?;
+    steps.run("documentation", || {
+        let mut doc = cargo(tree);
+        doc.args(["doc", "--quiet", "--workspace", "--no-deps"]);
+        command::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     // Natively it is empty.
     steps.run("lints of the component", || {
@@ -47,6 +52,9 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
     steps.run("lints of the sandbox", || {
         let mut clippy = cargo(tree);
         clippy.args(["clippy", "--package", "zrecord-host", "--features", "sandbox"]);
-        command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
+        command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))?;
+        let mut doc = cargo(tree);
+        doc.args(["doc", "--quiet", "--package", "zrecord-host", "--features", "sandbox"]);
+        command::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     })
 }

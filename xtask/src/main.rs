@@ -12,10 +12,12 @@ mod compare;
 mod component;
 mod crash;
 mod demo;
+mod embeddings;
 mod fuzz;
 mod kill;
 mod lint;
 mod miri;
+mod node;
 mod python;
 mod steps;
 mod suite;
@@ -49,9 +51,10 @@ enum Job {
         all: bool,
     },
     /// Time gathers beside loaderx and NumPy; `bench verify`: with and without
-    /// checksums.
+    /// checksums; `bench component`: in the sandbox and natively.
     Bench {
-        /// `verify` and its arguments, or those for `py-host/bench/gather.py`.
+        /// `verify` or `component` and its arguments, or those for
+        /// `py-host/bench/gather.py`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -98,11 +101,14 @@ enum Job {
         #[arg(long)]
         elsewhere: bool,
     },
+    /// Run the component in Python and in Node, and compare what it says there
+    /// with what the native host says.
+    Embeddings,
     /// Make the Python environment in `.venv`, with the wheel installed.
     Python,
     /// Build the wheel into `dist`.
     Wheel,
-    /// Check formatting and lints of everything.
+    /// Check formatting, lints and documentation of everything.
     Lint,
     /// Run tests in an interpreter that knows the rules of the language.
     Miri,
@@ -126,6 +132,7 @@ fn main() -> ExitCode {
             fuzz::run(&tree, &mut steps, &options)
         }
         Job::Component { elsewhere } => component::run(&tree, &mut steps, elsewhere),
+        Job::Embeddings => embeddings::run(&tree, &mut steps),
         Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),

@@ -29,10 +29,18 @@ impl Environment {
     /// When no suitable Python is found, when it cannot make environments, or
     /// when a package cannot be installed.
     pub fn prepare(tree: &Tree, folder: &str, requirements: &str) -> Result<Self> {
+        Self::prepare_from(tree, folder, &tree.requirements(requirements))
+    }
+
+    /// As [`prepare`](Self::prepare), of a file that lies elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn prepare_from(tree: &Tree, folder: &str, requirements: &Path) -> Result<Self> {
         let environment = Self { folder: tree.path(folder) };
-        let requirements = tree.requirements(requirements);
         let interpreter = Interpreter::find()?;
-        let stamp = environment.stamp(&requirements, &interpreter)?;
+        let stamp = environment.stamp(requirements, &interpreter)?;
         if environment.is_complete(&stamp) {
             println!("  {folder} is up to date");
             return Ok(environment);
@@ -45,7 +53,7 @@ impl Environment {
                 .args(["-m", "venv", "--clear"])
                 .arg(&environment.folder),
         )?;
-        command::run(environment.pip_install(tree).arg("--requirement").arg(&requirements))?;
+        command::run(environment.pip_install(tree).arg("--requirement").arg(requirements))?;
         std::fs::write(environment.folder.join(STAMP_NAME), stamp)
             .with_context(|| format!("cannot write into {folder}"))?;
         Ok(environment)

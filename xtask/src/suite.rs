@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo};
 use crate::component;
+use crate::embeddings;
 use crate::fuzz;
 use crate::python::Environment;
 use crate::steps::Steps;
@@ -50,15 +51,19 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     component::run(tree, steps, all)?;
     steps.run("tests of the sandbox", || {
         let mut test = cargo(tree);
-        test.args(["test", "--package", "zrecord-host", "--features", "sandbox"]);
+        test.args(["test", "--package", "zrecord-host", "--features", "sandbox", "--lib"]);
         // Compiled components are kept in the repository, as all else is.
         test.env("XDG_CACHE_HOME", tree.path("target/cache"));
         // The others do not depend on it.
         for name in ["sandbox", "sandbox_limits", "sandbox_command", "steps", "step_command"] {
             test.args(["--test", name]);
         }
-        command::run(&mut test)
+        command::run(&mut test)?;
+        let mut examples = cargo(tree);
+        examples.args(["test", "--package", "zrecord-host", "--features", "sandbox", "--doc"]);
+        command::run(examples.arg("sandbox"))
     })?;
+    embeddings::test(tree, steps)?;
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {
         let mut pytest = pytest(tree, &environment, all);
@@ -106,8 +111,15 @@ fn python_types(tree: &Tree, environment: &Environment) -> Result<()> {
         command.env("RUFF_CACHE_DIR", tree.path("target/ruff"));
         command
     };
-    command::run(python().args(["-m", "ruff", "check", "--quiet", "."]))?;
+    // An example outside of the package keeps to the same rules.
+    const EMBEDDING: &str = "../guest/embeddings/python";
+    let ruff = ["-m", "ruff", "check", "--quiet", "--config", "pyproject.toml", "."];
+    command::run(python().args(ruff).arg(EMBEDDING))?;
     command::run(python().args(["-m", "mypy"]))?;
+    let files = ["reader.py", "files.py"].map(|file| format!("{EMBEDDING}/{file}"));
+    let mut mypy = python();
+    mypy.env("MYPYPATH", EMBEDDING).args(["-m", "mypy", "--ignore-missing-imports"]);
+    command::run(mypy.args(files))?;
     command::run(python().args(["-m", "mypy.stubtest", "zrecord"]))
 }
 

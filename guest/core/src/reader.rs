@@ -197,16 +197,14 @@ impl<D: Directory> Reader<D> {
         let io = Error::io;
         let mut locations = memory::with_room(indices.len()).map_err(io(FileName::Meta))?;
         let mut spans = Vec::new();
-        let mut entries = Vec::new();
         // In blocks, so that what is read takes no memory beside the answer.
         for indices in indices.chunks(ENTRIES_PER_READ) {
             spans.clear();
             spans.extend(
                 indices.iter().map(|&index| Span { offset: format.entry_offset(index), len }),
             );
-            entries.resize(to_usize(len) * indices.len(), 0);
-            let read = self.meta.read_many(&spans, &mut entries).map_err(io(FileName::Meta))?;
-            if read < entries.len() {
+            let entries = self.meta.read_list(&spans).map_err(io(FileName::Meta))?;
+            if entries.len() < to_usize(len) * indices.len() {
                 return Err(Error::corrupt(FileName::Meta, "its record table was cut short"));
             }
             for (&index, entry) in indices.iter().zip(entries.chunks_exact(to_usize(len))) {

@@ -14,7 +14,7 @@ use crate::memory;
 use crate::reader::{Identity, Reader, to_usize};
 use crate::recovery::Recovery;
 use crate::schema::Schema;
-use crate::storage::{Access, Directory, File, FileName, Span};
+use crate::storage::{Access, Directory, File, FileName, Span, total_len};
 use crate::usage::Stats;
 use crate::writer::{Compaction, Progress, Segment, Writer};
 
@@ -194,9 +194,13 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
             (false, _) => {}
         }
         let count = ends.len();
-        self.prepare(&indices[..count], &locations[..count])?;
+        let (indices, locations) = (&indices[..count], &locations[..count]);
+        self.prepare(indices, locations)?;
+        if let Some(bytes) = self.gather_raw(indices, locations)? {
+            return Ok(RecordBatch { bytes, ends });
+        }
         let mut bytes = memory::zeroed(end).map_err(Error::io(FileName::Meta))?;
-        self.gather_prepared(&indices[..count], &locations[..count], &ends, &mut bytes)?;
+        self.gather_prepared(indices, locations, &ends, &mut bytes)?;
         Ok(RecordBatch { bytes, ends })
     }
 
@@ -229,8 +233,14 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
 
     /// Checks bounds before memory is taken, and loads what decoding needs.
     fn prepare(&mut self, indices: &[u64], locations: &[RecordLocation]) -> Result<()> {
+        // A chunk, and how long it is at least.
+        let mut known = (0, 0);
         for (&index, location) in indices.iter().zip(locations) {
-            self.reader().check_bounds(index, location)?;
+            let is_known = location.chunk == known.0 && location.end() <= known.1;
+            if location.stored_len > 0 && !is_known {
+                self.reader().check_bounds(index, location)?;
+                known = (location.chunk, location.end());
+            }
             if location.codec == Codec::ZstdDict {
                 self.load_dictionary(location.dictionary)?;
             }
@@ -255,6 +265,35 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
             .map_err(|error| Error::corrupt(FileName::Dictionary(number), error.to_string()))?;
         self.dictionaries.insert(number, dictionary);
         Ok(())
+    }
+
+    /// Raw records of one chunk: read in the order asked for, the stored bytes
+    /// are the records. `None` for any others, and where bytes are missing.
+    fn gather_raw(
+        &mut self,
+        indices: &[u64],
+        locations: &[RecordLocation],
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(first) = locations.first() else { return Ok(None) };
+        let is_alike =
+            |other: &RecordLocation| other.codec == Codec::Raw && other.chunk == first.chunk;
+        let spans: Vec<Span> = locations.iter().map(span).collect();
+        let stored_bytes = total_len(&spans);
+        if stored_bytes == 0 || !locations.iter().all(is_alike) {
+            return Ok(None);
+        }
+        let file = &self.reader().chunk(first.chunk)?.file;
+        let stored = file.read_list(&spans).map_err(Error::io(first.file()))?;
+        if (stored.len() as u64) < stored_bytes {
+            return Ok(None);
+        }
+        let mut rest = stored.as_slice();
+        for (&index, location) in indices.iter().zip(locations) {
+            let (record, behind) = rest.split_at(to_usize(u64::from(location.stored_len)));
+            location.check(index, record)?;
+            rest = behind;
+        }
+        Ok(Some(stored))
     }
 
     /// Reads chunk by chunk, in the order of the file, with one bulk read a
@@ -303,26 +342,18 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         indices: &[u64],
         locations: &[RecordLocation],
     ) -> Result<Vec<u8>> {
-        let spans: Vec<Span> = group
-            .iter()
-            .map(|&position| &locations[position])
-            .map(|location| Span {
-                offset: u64::from(location.offset),
-                len: u64::from(location.stored_len),
-            })
-            .collect();
+        let spans: Vec<Span> = group.iter().map(|&position| span(&locations[position])).collect();
         let first = &locations[group[0]];
-        let stored_bytes = spans.iter().map(|span| span.len).sum();
-        let mut stored = memory::zeroed(stored_bytes).map_err(Error::io(first.file()))?;
-        if stored.is_empty() {
-            return Ok(stored);
+        let stored_bytes = total_len(&spans);
+        if stored_bytes == 0 {
+            return Ok(Vec::new());
         }
         let file = &self.reader().chunk(first.chunk)?.file;
-        let read = file.read_many(&spans, &mut stored).map_err(Error::io(first.file()))?;
-        if read < stored.len() {
-            let position = group[0];
-            let reason = format!("{} stored bytes were expected, {read} are there", stored.len());
-            return Err(locations[position].corrupt(indices[position], reason));
+        let stored = file.read_list(&spans).map_err(Error::io(first.file()))?;
+        if (stored.len() as u64) < stored_bytes {
+            let found = stored.len();
+            let reason = format!("{stored_bytes} stored bytes were expected, {found} are there");
+            return Err(first.corrupt(indices[group[0]], reason));
         }
         Ok(stored)
     }
@@ -460,6 +491,11 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     pub fn stats(&mut self) -> Result<Stats> {
         self.reader().stats()
     }
+}
+
+/// Where the stored bytes of a record lie in their chunk.
+fn span(location: &RecordLocation) -> Span {
+    Span { offset: location.offset.into(), len: location.stored_len.into() }
 }
 
 fn unsupported(error: CodecError) -> Error {

@@ -7,8 +7,8 @@ wasmtime::component::bindgen!({
     world: "record-store",
     imports: { default: trappable },
     with: {
-        "zrecord:store/files.directory": crate::sandbox::files::LentDirectory,
-        "zrecord:store/files.file": crate::sandbox::files::LentFile,
+        "zrecord:store/files.directory": crate::sandbox::lent::LentDirectory,
+        "zrecord:store/files.file": crate::sandbox::lent::LentFile,
     },
 });
 

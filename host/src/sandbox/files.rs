@@ -13,25 +13,12 @@ use zrecord_core::storage::{Access, Directory, File, FileName, Span};
 
 use crate::directory::{FsDirectory, FsFile};
 use crate::sandbox::bindings::{files, files_edit};
+use crate::sandbox::lent::{LentDirectory, LentFile};
 use crate::sandbox::limits::{Limiter, Limits};
 
 /// A component's files and directories at one time: the core keeps 128 chunks
 /// of a store open and a handful of others, and a conversion has two stores.
 const RESOURCES_MAX: usize = 1024;
-
-/// A directory that a component may use.
-#[derive(Debug)]
-pub struct LentDirectory {
-    directory: FsDirectory,
-    access: Access,
-}
-
-/// A file that a component has opened.
-#[derive(Debug)]
-pub struct LentFile {
-    file: FsFile,
-    access: Access,
-}
 
 /// What belongs to one instance of a component.
 pub(crate) struct State {
@@ -97,7 +84,7 @@ impl State {
             Ok(file) => file,
             Err(error) => return Ok(Err(code(&error))),
         };
-        Ok(match self.resources.push(LentFile { file, access }) {
+        Ok(match self.resources.push(LentFile::new(file, access)) {
             Ok(lent) => Ok(lent),
             Err(_) => Err(files::ErrorCode::InsufficientSpace),
         })
@@ -158,12 +145,18 @@ impl State {
         Ok((buffer, (read as u64) < length))
     }
 
-    fn read_spans(&self, file: &FsFile, spans: &[Span]) -> Answer<Vec<u8>> {
-        let mut buffer =
-            self.room(spans.iter().fold(0, |sum, span| span.len.saturating_add(sum)))?;
-        let read = file.read_many(spans, &mut buffer).map_err(|error| code(&error))?;
-        buffer.truncate(read);
-        Ok(buffer)
+    fn read_spans(&mut self, file: &Resource<LentFile>, spans: &[Span]) -> Result<Answer<Vec<u8>>> {
+        let sum = spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.len));
+        let mut buffer = match self.room(sum) {
+            Ok(buffer) => buffer,
+            Err(code) => return Ok(Err(code)),
+        };
+        let lent = self.resources.get_mut(file)?;
+        let read = lent.read_many(spans, &mut buffer);
+        Ok(read.map_err(|error| code(&error)).map(|read| {
+            buffer.truncate(read);
+            buffer
+        }))
     }
 }
 
@@ -225,7 +218,7 @@ impl files::HostFile for State {
     ) -> Result<Answer<Vec<u8>>> {
         let spans = spans.into_iter().map(|span| Span { offset: span.offset, len: span.length });
         let spans: Vec<Span> = spans.collect();
-        Ok(self.read_spans(&self.resources.get(&file)?.file, &spans))
+        self.read_spans(&file, &spans)
     }
 
     fn drop(&mut self, file: Resource<LentFile>) -> Result<()> {

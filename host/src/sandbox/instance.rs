@@ -11,7 +11,8 @@ use crate::directory::FsDirectory;
 use crate::sandbox::bindings::{store, store_edit};
 use crate::sandbox::engine::{self, World};
 use crate::sandbox::failure::{Failure, SandboxError};
-use crate::sandbox::files::{LentDirectory, State};
+use crate::sandbox::files::State;
+use crate::sandbox::lent::LentDirectory;
 use crate::sandbox::limits::Limits;
 use crate::sandbox::ticker::{self, Ticker};
 use crate::sandbox::wire;
@@ -77,6 +78,11 @@ impl Instance {
     /// What it may use.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Whether a trap or a limit has ended it, so that no call can follow.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_some()
     }
 
     /// The process that has made it.

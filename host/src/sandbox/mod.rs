@@ -23,7 +23,13 @@
 //! | `limits`, `failure` | [`Limits`], and [`SandboxError`] where one is met |
 //! | `instance`, `ticker` | one component at work; the clock that stops it |
 //! | `engine`, `cache`, `compiled` | compiled components, kept between runs |
-//! | `files`, `bindings`, `wire` | what is lent to it; its contract; its words and the core's |
+//! | `files`, `lent` | what is lent to it |
+//! | `bindings`, `wire` | its contract; its words and the core's |
+
+/// The Rust example of `docs/COMPONENT.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/COMPONENT.md")]
+struct Document;
 
 #[allow(unsafe_code, reason = "generated: how wasmtime lays out values of the contract")]
 mod bindings;
@@ -36,6 +42,7 @@ mod failure;
 mod files;
 mod inspect;
 mod instance;
+mod lent;
 mod limits;
 mod reading;
 pub mod step;

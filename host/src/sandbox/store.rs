@@ -18,8 +18,8 @@ use crate::sandbox::bindings::store::{GuestStore, Info};
 use crate::sandbox::bindings::store_edit;
 use crate::sandbox::engine::World;
 use crate::sandbox::failure::Failure;
-use crate::sandbox::files::LentDirectory;
 use crate::sandbox::instance::{Called, Instance, Wasm};
+use crate::sandbox::lent::LentDirectory;
 use crate::sandbox::limits::Limits;
 use crate::sandbox::wire;
 

@@ -8,6 +8,8 @@
 use std::fmt;
 use std::io;
 
+use crate::memory::zeroed;
+
 pub mod memory;
 
 /// The name of a file of a store. No name inside a store is ever turned into
@@ -106,6 +108,11 @@ pub struct Span {
     pub len: u64,
 }
 
+/// The bytes of all spans.
+pub fn total_len(spans: &[Span]) -> u64 {
+    spans.iter().fold(0, |sum, span| sum.saturating_add(span.len))
+}
+
 /// One file, read and written by position.
 pub trait File {
     /// Its size in bytes.
@@ -129,6 +136,16 @@ pub trait File {
             }
         }
         Ok(filled)
+    }
+
+    /// As [`read_many`](Self::read_many), into memory of its own, which storage
+    /// that hands out lists need not copy into. Fewer bytes are returned where
+    /// fewer were read.
+    fn read_list(&self, spans: &[Span]) -> io::Result<Vec<u8>> {
+        let mut bytes = zeroed(total_len(spans))?;
+        let read = self.read_many(spans, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(bytes)
     }
 
     /// Writes all of `bytes` at `offset`, growing the file as needed.

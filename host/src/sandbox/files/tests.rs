@@ -106,6 +106,39 @@ fn reads_are_cut_at_the_end_and_refused_above_the_limit() {
     );
 }
 
+/// Short spans are copied from a mapping, which must not show.
+#[test]
+fn a_file_that_grows_or_is_cut_is_read_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("0.zr");
+    let bytes = |size: usize| (0..size).map(|at| (at % 251).to_le_bytes()[0]).collect::<Vec<u8>>();
+    let (mut state, number) = lent(folder.path(), Access::Read);
+    fs::write(&path, bytes(5_000)).unwrap();
+    let open = HostDirectory::open(&mut state, directory(number), "0.zr".into()).unwrap().unwrap();
+    let rep = open.rep();
+    let mut read = || {
+        let spans = [(4_990, 20), (0, 3), (2_999_995, 10)];
+        spans.map(|(offset, length)| {
+            let spans = [(offset, 0), (offset, length)];
+            let spans = spans.map(|(offset, length)| files::Span { offset, length });
+            HostFile::read_many(&mut state, file(rep), spans.into()).unwrap().unwrap()
+        })
+    };
+    for size in [5_000, 3_000_000, 4_995, 0, 3_000_001] {
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        let before = usize::try_from(file.metadata().unwrap().len()).unwrap();
+        file.set_len(size.try_into().unwrap()).unwrap();
+        if size > before {
+            fs::write(&path, bytes(size)).unwrap();
+        }
+        let all = bytes(size);
+        let part = |offset: usize, length: usize| {
+            all[offset.min(size)..(offset + length).min(size)].to_vec()
+        };
+        assert_eq!(read(), [part(4_990, 20), part(0, 3), part(2_999_995, 10)], "{size}");
+    }
+}
+
 #[test]
 fn a_component_has_only_so_many_files() {
     let folder = tempfile::tempdir().unwrap();
