@@ -30,6 +30,7 @@ use clap::{Parser, Subcommand};
 
 use crate::steps::Steps;
 use crate::tree::Tree;
+use crate::wheel::Extent;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Every job of the Zrecord repository, by name")]
@@ -98,9 +99,10 @@ enum Job {
         #[arg(long)]
         elsewhere: bool,
     },
-    /// Make the Python environment in `.venv`, with the wheel installed.
+    /// Make the Python environment in `.venv`, with the wheel installed, but
+    /// without the sandbox, which takes long to build.
     Python,
-    /// Build the wheel into `dist`.
+    /// Build the wheel into `dist`, with the sandbox.
     Wheel,
     /// Check formatting and lints of everything.
     Lint,
@@ -126,7 +128,7 @@ fn main() -> ExitCode {
             fuzz::run(&tree, &mut steps, &options)
         }
         Job::Component { elsewhere } => component::run(&tree, &mut steps, elsewhere),
-        Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
+        Job::Python => wheel::install_for_development(&tree, &mut steps, Extent::Plain).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),
         Job::Miri => miri::run(&tree, &mut steps),

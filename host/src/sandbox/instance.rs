@@ -1,6 +1,5 @@
 //! One instantiated component, and the calls into it.
 
-use std::process;
 use std::sync::Arc;
 
 use wasmtime::Store;
@@ -28,8 +27,6 @@ pub(crate) struct Instance {
     reading: store::Guest,
     editing: Option<store_edit::Guest>,
     limits: Limits,
-    /// A forked child has a copy, but no thread that would interrupt it.
-    process: u32,
     /// What has ended it.
     ended: Option<SandboxError>,
     _ticker: Arc<Ticker>,
@@ -52,8 +49,7 @@ impl Instance {
             let refusal = store.data().limiter.refusal();
             refusal.unwrap_or_else(|| SandboxError::setup(&error))
         })?;
-        let process = process::id();
-        Ok(Self { store, reading, editing, limits, process, ended: None, _ticker: ticker })
+        Ok(Self { store, reading, editing, limits, ended: None, _ticker: ticker })
     }
 
     fn instantiate(
@@ -77,11 +73,6 @@ impl Instance {
     /// What it may use.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
-    }
-
-    /// The process that has made it.
-    pub(crate) fn process(&self) -> u32 {
-        self.process
     }
 
     /// Lends a directory.
