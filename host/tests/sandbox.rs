@@ -25,7 +25,7 @@ fn assert_same(path: &Path) {
     let (native, sandbox) = (Store::open(path).unwrap(), open(path));
     assert_eq!(sandbox.len().unwrap(), native.len().unwrap());
     assert_eq!(sandbox.format(), native.format());
-    assert_eq!(sandbox.id().unwrap(), native.id());
+    assert_eq!(sandbox.id(), native.id());
     assert_eq!(sandbox.schema().unwrap(), native.schema());
     let indices: Vec<u64> = (0..native.len().unwrap()).collect();
     assert_eq!(sandbox.lengths(&indices).unwrap(), native.lengths(&indices).unwrap());

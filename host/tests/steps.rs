@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use zrecord_host::sandbox::SandboxError;
 use zrecord_host::sandbox::step::{StepError, StepOptions, run_step};
@@ -336,4 +339,40 @@ fn the_output_must_be_new_and_outside_of_the_input() {
         assert!(error.is_err());
     }
     assert_eq!(all(&OpenOptions::new().open(&from).unwrap()), [vec![1]]);
+}
+
+/// Whatever the step is doing, and long before its limit on time.
+#[test]
+fn a_run_that_is_stopped_ends_and_leaves_nothing() {
+    let (guard, from) = fresh();
+    for (format, config) in [
+        (Format::Extended, "loop"),
+        (Format::Extended, "loop at once"),
+        (Format::Extended, ""),
+        (Format::Classic, ""),
+    ] {
+        let input = from.with_extension(format.name());
+        if !input.exists() {
+            make(&input, format, None, &tiles(20_000));
+        }
+        let to = from.with_extension("out");
+        let mut options = configured(config);
+        options.limits = options.limits.time(Duration::from_secs(3600));
+        options.instances = Some(2);
+        let stop = Arc::clone(&options.stop);
+        let begun = Instant::now();
+        let watch = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+        });
+        // One that has nothing to wait for is held up until then.
+        let mut slow = |_| thread::sleep(Duration::from_millis(100));
+        let error = run_step(step("misbehaving"), &input, &to, &options, &mut slow);
+        let error = error.unwrap_err();
+        assert!(matches!(error, Error::Step { source: StepError::Stopped, .. }), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        watch.join().unwrap();
+        assert!(!to.exists());
+    }
+    assert_eq!(fs::read_dir(guard.path()).unwrap().count(), 2, "the inputs alone");
 }

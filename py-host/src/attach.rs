@@ -14,7 +14,8 @@ use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Shared by threads that are given a state, exclusive to a fork.
+/// Shared by threads that are given a state, or make a sandbox; exclusive to a
+/// fork.
 static GATE: RwLock<()> = RwLock::new(());
 
 thread_local! {
@@ -32,14 +33,31 @@ pub(crate) fn try_attach<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     })
 }
 
+/// Does work that takes locks of others, which a fork in between would leave
+/// locked in the child. It must not take the GIL.
+#[cfg(feature = "sandbox")]
+pub(crate) fn away_from_forks<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    let mut work = Some(work);
+    let mut pass = || {
+        let _passing = GATE.read().unwrap_or_else(PoisonError::into_inner);
+        work.take().map(|work| work())
+    };
+    // Whoever has closed the gate may wait for the GIL behind it.
+    let done = try_attach(|py| py.detach(&mut pass)).unwrap_or_else(&mut pass);
+    match done {
+        Some(done) => done,
+        None => unreachable!("it passes once"),
+    }
+}
+
 fn has_state() -> bool {
     // SAFETY: it reads a variable of this thread, and may be called without
     // the GIL; before the interpreter begins and after it has ended it is null.
     !unsafe { ffi::PyGILState_GetThisThreadState() }.is_null()
 }
 
-/// Before a fork: waits for threads that are being given a state, and keeps
-/// others from it.
+/// Before a fork: waits for threads that are being given a state or make a
+/// sandbox, and keeps others from it.
 #[pyfunction]
 pub(crate) fn before_fork(py: Python<'_>) {
     // They wait for the GIL in there.

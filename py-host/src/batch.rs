@@ -10,6 +10,7 @@ use zrecord_host::{Buffer, BufferPool};
 use crate::array::Memory;
 use crate::errors::{self, Failure};
 use crate::layout::Layout;
+use crate::records::Records;
 
 /// How the records of a batch are laid out.
 pub(crate) enum Form {
@@ -96,7 +97,7 @@ pub(crate) enum RaggedForm {
 
 /// Gathers records in that form. Needs no GIL.
 pub(crate) fn gather(
-    store: &zrecord_host::Store,
+    store: &dyn Records,
     row_bytes: usize,
     form: &Form,
     indices: &[u64],
@@ -115,7 +116,7 @@ pub(crate) fn gather(
 }
 
 fn ragged(
-    store: &zrecord_host::Store,
+    store: &dyn Records,
     row_bytes: usize,
     indices: &[u64],
     pool: &BufferPool,
@@ -134,7 +135,7 @@ fn ragged(
 }
 
 fn padded(
-    store: &zrecord_host::Store,
+    store: &dyn Records,
     row_bytes: usize,
     indices: &[u64],
     pool: &BufferPool,
@@ -168,7 +169,7 @@ fn fill(bytes: &mut [u8], filler: &[u8]) {
 
 /// How many rows each record has.
 pub(crate) fn row_counts(
-    store: &zrecord_host::Store,
+    store: &dyn Records,
     row_bytes: usize,
     indices: &[u64],
 ) -> Result<Vec<usize>, GatherError> {

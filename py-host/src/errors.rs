@@ -59,6 +59,12 @@ pub(crate) fn host_error(error: &zrecord_host::Error) -> PyErr {
         };
         return os_error(kind, source.raw_os_error(), error.to_string());
     }
+    #[cfg(feature = "sandbox")]
+    match error {
+        zrecord_host::Error::Sandbox { .. } => return new("SandboxError", error.to_string()),
+        zrecord_host::Error::Step { source, .. } => return step_error(source, error.to_string()),
+        _ => {}
+    }
     let kind = match error.core() {
         Some(Core::NotAStore { .. }) => "NotAStoreError",
         Some(Core::AlreadyExists) => {
@@ -83,6 +89,28 @@ pub(crate) fn host_error(error: &zrecord_host::Error) -> PyErr {
         _ => "ZrecordError",
     };
     new(kind, error.to_string())
+}
+
+/// The exception of an error of a step, with the records that it is about.
+#[cfg(feature = "sandbox")]
+fn step_error(source: &zrecord_host::sandbox::step::StepError, message: String) -> PyErr {
+    use zrecord_host::sandbox::step::StepError;
+    let (index, records) = match source {
+        StepError::File { os_error: number, .. } => {
+            return os_error("StorageError", *number, message);
+        }
+        StepError::Record { index, .. } => (Some(*index), None),
+        StepError::Batch { first, last, .. } | StepError::Sandbox { first, last, .. } => {
+            (None, Some((*first, *last)))
+        }
+        _ => (None, None),
+    };
+    Python::attach(|py| {
+        let made = classes(py)
+            .and_then(|module| module.getattr("_step_error"))
+            .and_then(|make| make.call1((message, index, records)));
+        made.map_or_else(|error| error, PyErr::from_value)
+    })
 }
 
 /// The exception of an error of the core, such as the sampler's.

@@ -15,11 +15,16 @@ mod attach;
 mod batch;
 mod engine;
 mod errors;
+mod handle;
 mod held;
 mod layout;
 mod left;
 mod progress;
+mod reader;
+mod records;
 mod sampler;
+#[cfg(feature = "sandbox")]
+mod sandbox;
 mod shelf;
 mod source;
 mod store;
@@ -46,7 +51,12 @@ mod _native {
     #[pymodule_export]
     use crate::left::join_left;
     #[pymodule_export]
+    use crate::reader::Reader;
+    #[pymodule_export]
     use crate::sampler::Sampler;
+    #[cfg(feature = "sandbox")]
+    #[pymodule_export]
+    use crate::sandbox::{Sandbox, run_step};
     #[pymodule_export]
     use crate::source::Source;
     #[pymodule_export]

@@ -27,6 +27,15 @@ impl Report {
         }
     }
 
+    /// Looks for a signal such as Ctrl-C; whether anything was raised by now.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn has_raised(&mut self) -> bool {
+        if self.raised.is_none() {
+            self.raised = Python::attach(|py| py.check_signals()).err();
+        }
+        self.raised.is_some()
+    }
+
     pub(crate) fn outcome(self) -> Result<()> {
         self.raised.map_or(Ok(()), |error| Err(error.into()))
     }

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use zrecord_core::schema::Kind;
+use zrecord_host::BufferPool;
 use zrecord_host::loader::{BoxError, Column, Stream, StreamState};
-use zrecord_host::{BufferPool, Store as HostStore};
 
 use crate::batch::{self, Form};
 use crate::errors::{self, Failure, PythonFailure, Result};
 use crate::held::Held;
 use crate::layout::Layout;
-use crate::store::Store;
+use crate::reader::Reader;
+use crate::records::Records;
 
 /// One stream of a loader.
 #[pyclass(frozen, module = "zrecord._native")]
@@ -28,7 +29,7 @@ pub(crate) enum SourceKind {
 
 /// A store, and in which form its records are wanted.
 pub(crate) struct NativeStream {
-    store: Held<Py<Store>>,
+    store: Held<Py<Reader>>,
     layout: Held<Py<Layout>>,
     row_bytes: usize,
     form: Form,
@@ -45,7 +46,7 @@ pub(crate) struct PythonStream {
 impl Source {
     #[new]
     fn new(
-        store: Py<Store>,
+        store: Py<Reader>,
         layout: Py<Layout>,
         form: &str,
         max_len: Option<usize>,
@@ -86,7 +87,7 @@ impl NativeStream {
     }
 
     /// The dataset's own handle, which a forked child opens anew.
-    fn store(&self) -> std::result::Result<Arc<HostStore>, BoxError> {
+    fn store(&self) -> std::result::Result<Arc<dyn Records>, BoxError> {
         self.store.get().open().map_err(|failure| match failure {
             Failure::Host(error) => error.into(),
             Failure::Gather(error) => error.into(),
@@ -103,10 +104,10 @@ impl Stream for NativeStream {
     fn identity(&self) -> std::result::Result<StreamState, BoxError> {
         let store = self.store()?;
         if let Some(id) = store.id() {
-            return Ok(StreamState::extended(id, store.generation()));
+            return Ok(StreamState::extended(id, store.generation()?));
         }
         let length = store.len()?;
-        let Some(schema) = store.read_schema()? else {
+        let Some(schema) = store.schema()? else {
             return Ok(StreamState::Other { kind: "untyped".into(), length });
         };
         Ok(StreamState::Classic {

@@ -1,49 +1,31 @@
-//! The store: one call of the host per batch, without the GIL.
-//!
-//! Even small calls let the GIL go: a compaction in another thread holds the
-//! store while it calls its progress function, which needs the GIL.
+//! The store: what changes it, beside what reads it.
 
-use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use arc_swap::ArcSwap;
-use numpy::{IntoPyArray, PyArray1};
+use numpy::PyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 use zrecord_core::codec::Codec;
 use zrecord_core::dtype::Dtype;
 use zrecord_core::format::Format;
 use zrecord_core::schema::{Kind, Schema};
-use zrecord_host::{BufferPool, Io, Mode, OpenOptions, Store as HostStore, Verify};
+use zrecord_host::{Io, Mode, OpenOptions, Store as HostStore, Verify};
 
 use crate::arguments;
 use crate::array::Memory;
-use crate::batch::{self, Form};
 use crate::errors::{self, Result};
+use crate::handle::{AnyHandle, Handle};
 use crate::layout::Layout;
 use crate::progress::Report;
+use crate::reader::Reader;
 use crate::value;
 use crate::view::PinnedView;
 
-/// A handle that opens its store anew in the child of a fork.
-#[pyclass(frozen, weakref, module = "zrecord._native")]
+/// A handle of the host's store.
+#[pyclass(frozen, extends = Reader, module = "zrecord._native")]
 pub(crate) struct Store {
-    path: String,
-    inner: ArcSwap<HostStore>,
-    /// The process that opened `inner`.
-    process: AtomicU32,
-    is_closed: AtomicBool,
+    handle: Arc<Handle<HostStore>>,
 }
-
-/// Kind, dtype, item shape, codec and metadata.
-type SchemaParts<'py> = (
-    &'static str,
-    Bound<'py, PyAny>,
-    Bound<'py, pyo3::types::PyTuple>,
-    &'static str,
-    Bound<'py, PyDict>,
-);
 
 #[pymethods]
 impl Store {
@@ -61,7 +43,7 @@ impl Store {
         io: &str,
         lock: bool,
         threads: Option<usize>,
-    ) -> Result<Self> {
+    ) -> Result<PyClassInitializer<Self>> {
         let mut options = OpenOptions::new()
             .mode(match mode {
                 "r" => Mode::Read,
@@ -81,64 +63,9 @@ impl Store {
         options.min_saving = min_saving;
         options.threads = threads;
         let inner = py.detach(|| options.open(&path))?;
-        Ok(Self {
-            path,
-            inner: ArcSwap::from_pointee(inner),
-            process: AtomicU32::new(process::id()),
-            is_closed: AtomicBool::new(false),
-        })
-    }
-
-    /// The absolute path that it was opened by.
-    #[getter]
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    #[getter]
-    fn codec(&self, py: Python<'_>) -> Result<&'static str> {
-        let store = self.open()?;
-        Ok(py.detach(|| store.codec()).name())
-    }
-
-    #[getter]
-    fn format(&self) -> Result<&'static str> {
-        Ok(self.open()?.format().name())
-    }
-
-    #[getter]
-    fn id(&self) -> Result<Option<String>> {
-        let id = self.open()?.id();
-        Ok(id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect()))
-    }
-
-    #[getter]
-    fn generation(&self) -> Result<u64> {
-        Ok(self.open()?.generation())
-    }
-
-    #[getter]
-    fn closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
-    }
-
-    /// How many records there are.
-    fn length(&self, py: Python<'_>) -> Result<u64> {
-        let store = self.open()?;
-        Ok(py.detach(|| store.len())?)
-    }
-
-    /// The schema, if the store is typed.
-    fn schema<'py>(&self, py: Python<'py>) -> Result<Option<SchemaParts<'py>>> {
-        let store = self.open()?;
-        let Some(schema) = py.detach(|| store.read_schema())? else { return Ok(None) };
-        Ok(Some((
-            schema.kind().name(),
-            value::to_python(py, &schema.dtype().to_value())?,
-            pyo3::types::PyTuple::new(py, schema.item_shape())?,
-            schema.codec().name(),
-            value::map_to_python(py, schema.metadata())?,
-        )))
+        let handle = Arc::new(Handle::new(path, inner));
+        let reader = Reader::over(Arc::clone(&handle) as Arc<dyn AnyHandle>);
+        Ok(PyClassInitializer::from(reader).add_subclass(Self { handle }))
     }
 
     /// Makes an empty store typed, or checks that it has this layout.
@@ -210,143 +137,6 @@ impl Store {
         Ok(py.detach(|| store.lock_writer())?)
     }
 
-    /// Copies records to places in `dst`.
-    fn gather(
-        &self,
-        py: Python<'_>,
-        indices: &Bound<'_, PyAny>,
-        dst: &Bound<'_, PyArray1<u8>>,
-        offsets: &Bound<'_, PyArray1<u64>>,
-    ) -> Result<()> {
-        let indices = arguments::indices(indices, || Ok(None))?;
-        let offsets = arguments::copy(offsets)?;
-        let mut dst = arguments::borrow_mut(dst)?;
-        let dst = dst.as_slice_mut().map_err(PyErr::from)?;
-        let store = self.open()?;
-        Ok(py.detach(|| store.gather(&indices, dst, &offsets))?)
-    }
-
-    /// The lengths of records in bytes.
-    fn lengths<'py>(
-        &self,
-        py: Python<'py>,
-        indices: &Bound<'py, PyAny>,
-    ) -> Result<Bound<'py, PyArray1<u32>>> {
-        let indices = arguments::indices(indices, || Ok(None))?;
-        let store = self.open()?;
-        Ok(py.detach(|| store.lengths(&indices))?.into_pyarray(py))
-    }
-
-    /// One record.
-    fn read<'py>(&self, py: Python<'py>, index: u64) -> Result<Bound<'py, PyBytes>> {
-        let store = self.open()?;
-        let record = py.detach(|| -> Result<Vec<u8>> {
-            let len = store.lengths(&[index])?.first().copied().unwrap_or_default();
-            let mut record = vec![0; len as usize];
-            store.gather(&[index], &mut record, &[0])?;
-            Ok(record)
-        })?;
-        Ok(PyBytes::new(py, &record))
-    }
-
-    /// Rows as one array.
-    fn take<'py>(
-        &self,
-        py: Python<'py>,
-        indices: &Bound<'py, PyAny>,
-        layout: &Layout,
-    ) -> Result<Bound<'py, PyAny>> {
-        self.take_form(py, indices, layout, &Form::Dense)
-    }
-
-    /// One row: an array of the item shape, or a scalar.
-    fn take_one<'py>(
-        &self,
-        py: Python<'py>,
-        index: &Bound<'py, PyAny>,
-        layout: &Layout,
-    ) -> Result<Bound<'py, PyAny>> {
-        let store = self.open()?;
-        let index = index.extract::<i64>().map_err(|_| {
-            errors::new("OutOfRangeError", format!("index {index} is out of range for any store"))
-        })?;
-        let row_bytes = layout.row_bytes();
-        let gathered = py.detach(|| -> Result<_> {
-            let index = arguments::resolve(index, || {
-                store.len().map(Some).map_err(|error| errors::host_error(&error))
-            })?;
-            let pool = BufferPool::shared();
-            Ok(batch::gather(&store, row_bytes, &Form::Dense, &[index], pool)?)
-        })?;
-        let row = gathered.into_python(py, layout)?;
-        Ok(row.get_item(0)?)
-    }
-
-    /// Rows into the caller's memory.
-    fn take_into(
-        &self,
-        py: Python<'_>,
-        indices: &Bound<'_, PyAny>,
-        dst: &Bound<'_, PyArray1<u8>>,
-        layout: &Layout,
-    ) -> Result<()> {
-        let store = self.open()?;
-        let indices = arguments::indices(indices, || length(py, &store))?;
-        let mut dst = arguments::borrow_mut(dst)?;
-        let dst = dst.as_slice_mut().map_err(PyErr::from)?;
-        let row_bytes = layout.row_bytes() as u64;
-        Ok(py.detach(|| store.gather_packed(&indices, dst, row_bytes))?)
-    }
-
-    /// Ragged records, an array each.
-    fn take_list<'py>(
-        &self,
-        py: Python<'py>,
-        indices: &Bound<'py, PyAny>,
-        layout: &Layout,
-    ) -> Result<Bound<'py, PyAny>> {
-        self.take_form(py, indices, layout, &Form::List)
-    }
-
-    /// The rows of ragged records, and where each record begins.
-    fn take_packed<'py>(
-        &self,
-        py: Python<'py>,
-        indices: &Bound<'py, PyAny>,
-        layout: &Layout,
-    ) -> Result<Bound<'py, PyAny>> {
-        self.take_form(py, indices, layout, &Form::Packed)
-    }
-
-    /// Ragged records padded to one width, and their numbers of rows.
-    fn take_padded<'py>(
-        &self,
-        py: Python<'py>,
-        indices: &Bound<'py, PyAny>,
-        layout: &Layout,
-        max_len: Option<usize>,
-        filler: Vec<u8>,
-    ) -> Result<Bound<'py, PyAny>> {
-        if filler.len() != layout.row_bytes() {
-            return Err(errors::new("InvalidArgumentError", "the filler is no row").into());
-        }
-        self.take_form(py, indices, layout, &Form::Padded { width: max_len, filler })
-    }
-
-    /// How many rows ragged records have.
-    fn row_counts<'py>(
-        &self,
-        py: Python<'py>,
-        indices: &Bound<'py, PyAny>,
-        layout: &Layout,
-    ) -> Result<Bound<'py, PyArray1<i64>>> {
-        let store = self.open()?;
-        let indices = arguments::indices(indices, || length(py, &store))?;
-        let row_bytes = layout.row_bytes();
-        let rows = py.detach(|| batch::row_counts(&store, row_bytes, &indices))?;
-        Ok(batch::counts(py, &rows))
-    }
-
     /// Records in place.
     fn view<'py>(
         &self,
@@ -356,7 +146,7 @@ impl Store {
         layout: &Layout,
     ) -> Result<Bound<'py, PyAny>> {
         let store = self.open()?;
-        if self.closed() {
+        if self.handle.is_closed() {
             return Err(errors::new("ClosedError", "the store is closed").into());
         }
         let view = py.detach(|| PinnedView::new(&store, start, stop))?;
@@ -375,25 +165,6 @@ impl Store {
         let mut report = Report::new(progress);
         py.detach(|| store.compact(&mut |progress| report.say(progress)))?;
         report.outcome()
-    }
-
-    fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> Result<Vec<String>> {
-        let store = self.open()?;
-        let mut report = Report::new(progress);
-        let faults = py.detach(|| store.verify(&mut |progress| report.say(progress)))?;
-        report.outcome()?;
-        Ok(faults.iter().map(ToString::to_string).collect())
-    }
-
-    fn stats<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
-        let store = self.open()?;
-        let stats = py.detach(|| store.stats())?;
-        let dict = PyDict::new(py);
-        dict.set_item("records", stats.records)?;
-        dict.set_item("live_bytes", stats.live_bytes)?;
-        dict.set_item("chunk_bytes", stats.chunk_bytes)?;
-        dict.set_item("reclaimable", stats.reclaimable)?;
-        Ok(dict)
     }
 
     fn sync(&self, py: Python<'_>) -> Result<()> {
@@ -418,69 +189,20 @@ impl Store {
         let store = self.open()?;
         Ok(py.detach(|| store.train_dictionary(samples, &sizes, capacity))?)
     }
-
-    fn has_dictionary(&self, py: Python<'_>) -> Result<bool> {
-        let store = self.open()?;
-        Ok(py.detach(|| store.has_dictionary()))
-    }
-
-    fn close(&self, py: Python<'_>) -> Result<()> {
-        self.is_closed.store(true, Ordering::Release);
-        let store = self.inner.load_full();
-        Ok(py.detach(|| store.close())?)
-    }
-
-    /// Called in the child of a fork: gives up the locks that it has inherited.
-    fn after_fork(&self) {
-        if self.process.load(Ordering::Acquire) != process::id() {
-            self.inner.load_full().after_fork();
-        }
-    }
 }
 
 impl Store {
-    /// The store of this process, opened anew if it was forked.
-    pub(crate) fn open(&self) -> Result<Arc<HostStore>> {
-        let process = process::id();
-        if self.process.load(Ordering::Acquire) != process {
-            if self.is_closed.load(Ordering::Acquire) {
-                let (path, source) = (self.path.clone().into(), zrecord_core::Error::Closed);
-                return Err(zrecord_host::Error::Store { path, source }.into());
-            }
-            self.inner.load_full().after_fork();
-            self.inner.store(Arc::new(self.inner.load_full().open_again()?));
-            self.process.store(process, Ordering::Release);
-        }
-        Ok(self.inner.load_full())
-    }
-
-    fn take_form<'py>(
-        &self,
-        py: Python<'py>,
-        indices: &Bound<'py, PyAny>,
-        layout: &Layout,
-        form: &Form,
-    ) -> Result<Bound<'py, PyAny>> {
-        let store = self.open()?;
-        let indices = arguments::indices(indices, || length(py, &store))?;
-        let row_bytes = layout.row_bytes();
-        let pool = BufferPool::shared();
-        let gathered = py.detach(|| batch::gather(&store, row_bytes, form, &indices, pool))?;
-        Ok(gathered.into_python(py, layout)?)
+    fn open(&self) -> Result<Arc<HostStore>> {
+        self.handle.open()
     }
 }
 
-fn length(py: Python<'_>, store: &HostStore) -> PyResult<Option<u64>> {
-    let length = py.detach(|| store.len());
-    length.map(Some).map_err(|error| errors::host_error(&error))
-}
-
-fn codec_of(name: &str) -> Result<Codec> {
+pub(crate) fn codec_of(name: &str) -> Result<Codec> {
     let unknown = || errors::new("UnknownCodecError", format!("unknown codec {name:?}")).into();
     Codec::from_name(name).ok_or_else(unknown)
 }
 
-fn format_of(name: &str) -> Result<Format> {
+pub(crate) fn format_of(name: &str) -> Result<Format> {
     match name {
         "classic" => Ok(Format::Classic),
         "extended" => Ok(Format::Extended),

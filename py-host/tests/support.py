@@ -8,19 +8,46 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import zrecord as zr
+
+try:
+    from zrecord import sandbox
+except ImportError:
+    sandbox = None  # type: ignore[assignment]
+
+NO_SANDBOX = "this wheel has no sandbox: `cargo xtask test` builds one that has"
+needs_sandbox = pytest.mark.skipif(sandbox is None, reason=NO_SANDBOX)
+
+READERS = [
+    pytest.param(zr, id="native"),
+    pytest.param(sandbox, id="sandbox", marks=needs_sandbox),
+]
+"""The modules whose ``DenseDataset`` and ``RaggedDataset`` answer alike."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_python(code: str, *args: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run_python(
+    code: str, *args: object, timeout: float = 60, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs a program in an interpreter of its own."""
     return subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", code, *map(str, args)],
         capture_output=True,
         text=True,
         timeout=timeout,
+        cwd=cwd,
         env={**os.environ, "PYTHONFAULTHANDLER": "1"},
     )
+
+
+def open_reading(reader: ModuleType, path: Path) -> Any:
+    """A store of bytes that is read, and not to be changed."""
+    return zr.Zrecord(path, mode="r") if reader is zr else reader.Zrecord(path)
 
 
 def tree(path: Path) -> dict[str, bytes]:

@@ -1,22 +1,30 @@
-"""Dense and ragged datasets: views of a store."""
+"""Dense and ragged datasets, over a store that is read natively or in a sandbox."""
 
 from __future__ import annotations
 
 import copy
-import gc
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import zrecord as zr
+from support import READERS
 
 ROWS = np.arange(7 * 3 * 2, dtype=np.float32).reshape(7, 3, 2)
 RECORDS = [np.arange(n * 2, dtype=np.int32).reshape(n, 2) + n for n in (3, 0, 5, 1, 1, 9)]
 
 Dense = Callable[..., zr.DenseDataset]
 Ragged = Callable[..., zr.RaggedDataset]
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest) -> ModuleType:
+    """Both ways of reading."""
+    module: ModuleType = request.param
+    return module
 
 
 @pytest.mark.parametrize(
@@ -114,62 +122,37 @@ def test_out_may_not_be_the_indices(dense: Dense) -> None:
     assert np.array_equal(both, np.arange(8))
 
 
-def test_a_view_is_the_file_itself(dense: Dense) -> None:
-    ds = dense(ROWS)
-    view = ds.view()
-    np.testing.assert_array_equal(view, ROWS)
-    np.testing.assert_array_equal(ds.view(2, 5), ROWS[2:5])
-    np.testing.assert_array_equal(ds.view(-3), ROWS[-3:])
-    assert ds.view(5, 2).shape == (0, 3, 2)
-    assert not view.flags.writeable
-    with pytest.raises(ValueError, match="read-only"):
-        view[0] = 0
-    with pytest.raises(ValueError, match="WRITEABLE"):
-        view.flags.writeable = True
-    ds.close()
-    del ds
-    gc.collect()
-    np.testing.assert_array_equal(view, ROWS)
-    with pytest.raises(zr.UnsupportedError):
-        dense(np.zeros((9, 1000)), "zstd").view()
-
-
-def test_a_view_keeps_delete_away(path: Path) -> None:
-    zr.from_numpy(path, ROWS, "raw")
-    ds = zr.DenseDataset(path)
-    view = ds.view()
-    ds.close()
-    with zr.Zrecord(path) as store:
-        with pytest.raises(zr.BusyError):
-            store.delete([0])
-        del view, ds
-        gc.collect()
-        store.delete([0])
-        assert len(store) == 6
-
-
-def test_a_dataset_follows_a_growing_store(path: Path) -> None:
+def test_a_dataset_follows_a_growing_store(path: Path, reader: ModuleType) -> None:
     zr.from_numpy(path, ROWS)
-    with zr.DenseDataset(path) as ds:
+    with reader.DenseDataset(path) as ds:
         zr.from_numpy(path, ROWS + 1)
         assert len(ds) == 14
         np.testing.assert_array_equal(ds[-1], ROWS[-1] + 1)
 
 
-def test_what_a_dataset_says_of_itself(path: Path) -> None:
+def test_what_a_dataset_says_of_itself(path: Path, reader: ModuleType) -> None:
     zr.from_numpy(path, ROWS, metadata={"<b>": "<script>"})
-    with zr.DenseDataset(path, verify="never") as ds:
+    with reader.DenseDataset(path) as ds:
         assert (ds.path, ds.dtype, ds.item_shape) == (path, np.float32, (3, 2))
-        assert isinstance(ds.store, zr.Zrecord)
+        assert (ds.codec, ds.format, ds.shape) == ("zstd", "extended", (7, 3, 2))
+        assert isinstance(ds.store, reader.Zrecord)
         text = repr(ds)
-        for part in ("DenseDataset", str(path), "7", "(3, 2) float32", "zstd", "never verified"):
+        for part in ("DenseDataset", str(path), "7", "(3, 2) float32", "zstd"):
             assert part in text
+        assert ("sandbox.DenseDataset" in text) == (reader is not zr)
+        assert ("sandbox.Zrecord" in repr(ds.store)) == (reader is not zr)
         page = ds._repr_html_()
         assert "&lt;script&gt;" in page
         assert "<script>" not in page
         assert ds.metadata == {"<b>": "<script>"}
-    assert "closed" in repr(ds)
-    assert "closed" in ds._repr_html_()
+    for text in (repr(ds), ds._repr_html_(), repr(ds.store)):
+        assert "closed" in text
+
+
+def test_checksums_that_are_not_verified_are_told(path: Path) -> None:
+    zr.from_numpy(path, ROWS)
+    with zr.DenseDataset(path, verify="never") as ds:
+        assert "never verified" in repr(ds)
 
 
 def test_a_copy_is_another_handle(dense: Dense, ragged: Ragged) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zrecord as zr
+from support import run_python
 from zrecord import errors
 
 CLASSES = [getattr(errors, name) for name in errors.__all__]
@@ -289,3 +290,20 @@ def test_the_same_metadata_fit_again(tmp_path: Path) -> None:
     dataset = zr.DenseDataset(tmp_path / "store")
     dataset.metadata["of"]["a"].append(4)
     assert dataset.metadata["of"] == {"a": [3]}
+
+
+def test_a_build_without_the_sandbox_says_how_to_get_it() -> None:
+    code = """
+import zrecord._native as native
+if hasattr(native, "Sandbox"):
+    del native.Sandbox
+try:
+    import zrecord.sandbox
+except ImportError as error:
+    assert error.name == "zrecord.sandbox"
+    print(error)
+"""
+    done = run_python(code)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    assert "cargo xtask wheel" in done.stdout

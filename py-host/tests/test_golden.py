@@ -6,18 +6,19 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import zrecord as zr
-from support import ROOT
+from support import READERS, ROOT, open_reading
 
 GOLDEN = ROOT / "tests" / "golden" / "loaderx-0.9.4"
 EXPECTED: dict[str, Any] = json.loads((GOLDEN / "expected.json").read_text())
 
 
-def check_records(store: zr.Zrecord, expected: dict[str, Any]) -> None:
+def check_records(store: Any, expected: dict[str, Any]) -> None:
     records = [store.read(index) for index in range(len(store))]
     assert len(records) == expected["records"]
     assert hashlib.sha256(b"".join(records)).hexdigest() == expected["sha256"]
@@ -25,10 +26,11 @@ def check_records(store: zr.Zrecord, expected: dict[str, Any]) -> None:
     assert prefixes == expected["record_sha256_prefix"]
 
 
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_golden_stores_are_read_in_place(name: str) -> None:
+def test_golden_stores_are_read_in_place(name: str, reader: ModuleType) -> None:
     before = {found.name for found in (GOLDEN / name).iterdir()}
-    with zr.Zrecord(GOLDEN / name, mode="r") as store:
+    with open_reading(reader, GOLDEN / name) as store:
         assert store.format == "classic"
         check_records(store, EXPECTED[name])
         stats = store.stats()
@@ -51,12 +53,13 @@ def test_golden_stores_are_changed(name: str, tmp_path: Path) -> None:
         assert [store.read(index) for index in range(1, count)] == old[1:]
 
 
-def test_golden_datasets_are_typed() -> None:
-    with zr.DenseDataset(GOLDEN / "dense_f32_2x4") as ds:
+@pytest.mark.parametrize("reader", READERS)
+def test_golden_datasets_are_typed(reader: ModuleType) -> None:
+    with reader.DenseDataset(GOLDEN / "dense_f32_2x4") as ds:
         assert (ds.dtype, ds.item_shape) == (np.float32, (2, 4))
         assert np.array_equal(ds[:], np.arange(64, dtype=np.float32).reshape(8, 2, 4))
-    with zr.DenseDataset(GOLDEN / "dense_scalar_i64") as ds:
+    with reader.DenseDataset(GOLDEN / "dense_scalar_i64") as ds:
         assert (ds.dtype, ds.item_shape) == (np.int64, ())
-    with zr.RaggedDataset(GOLDEN / "ragged_rows_f4x3") as ds:
+    with reader.RaggedDataset(GOLDEN / "ragged_rows_f4x3") as ds:
         assert (ds.dtype, ds.item_shape) == (np.float32, (3,))
         assert all(record.shape[1:] == (3,) for record in ds)

@@ -61,8 +61,8 @@ def test_a_copy_is_a_handle_of_its_own(
             again.append(b"x", [0])
     assert again.append(b"x", [0]) == 2
     dense_again, ragged_again = make(dense), make(ragged)
-    assert dense_again._options == ("always", "map", 1)
-    assert ragged_again._options == ("first", "pread", None)
+    assert dense_again._options == {"verify": "always", "io": "map", "threads": 1}
+    assert ragged_again._options == {"verify": "first", "io": "pread", "threads": None}
     dense.close()
     ragged.close()
     assert np.array_equal(dense_again[:], ROWS)

@@ -164,7 +164,7 @@ def test_pickling_reopens_by_path(path: Path, tmp_path: Path, monkeypatch: Any) 
     dense_again, ragged_again, store_again = pickle.loads(pickled)
     assert np.array_equal(dense_again[:], ROWS)
     assert dense_again.metadata == {"a": 1}
-    assert dense_again._options == ("always", "pread", None)
+    assert dense_again._options == {"verify": "always", "io": "pread", "threads": None}
     assert np.array_equal(ragged_again[1], ROWS[1, :3])
     assert store_again.mode == "r"
     assert len(store_again) == 200

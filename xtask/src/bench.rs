@@ -9,7 +9,7 @@ use crate::python::Environment;
 use crate::steps::Steps;
 use crate::system;
 use crate::tree::Tree;
-use crate::wheel;
+use crate::wheel::{self, Extent};
 
 /// Build the wheel, install it beside its rivals and time them in turn.
 ///
@@ -31,7 +31,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, arguments: &[String]) -> Result<()> {
     let environment = steps.run("Python environment .venv-bench", || {
         Environment::prepare(tree, ".venv-bench", "bench.txt")
     })?;
-    wheel::install(tree, steps, &environment)?;
+    wheel::install(tree, steps, &environment, Extent::Plain)?;
     steps.run("benchmark", || {
         command::run(environment.command(tree).arg("py-host/bench/gather.py").args(arguments))
     })

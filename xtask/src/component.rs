@@ -90,7 +90,11 @@ fn build_step(tree: &Tree, name: &str) -> Result<()> {
 
 /// Builds both worlds from a copy of the sources in another folder, and
 /// compares the bytes.
-fn compare_elsewhere(tree: &Tree, steps: &mut Steps) -> Result<()> {
+///
+/// # Errors
+///
+/// When one does not compile, or they differ.
+pub fn compare_elsewhere(tree: &Tree, steps: &mut Steps) -> Result<()> {
     let copy = Tree::at(tree.path(ELSEWHERE).join("tree"));
     steps.run("copy of the sources", || copy_sources(tree.root(), copy.root()))?;
     for world in &WORLDS {

@@ -32,6 +32,7 @@ use clap::{Parser, Subcommand};
 
 use crate::steps::Steps;
 use crate::tree::Tree;
+use crate::wheel::Extent;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Every job of the Zrecord repository, by name")]
@@ -104,9 +105,10 @@ enum Job {
     /// Run the component in Python and in Node, and compare what it says there
     /// with what the native host says.
     Embeddings,
-    /// Make the Python environment in `.venv`, with the wheel installed.
+    /// Make the Python environment in `.venv`, with the wheel installed, but
+    /// without the sandbox, which takes long to build.
     Python,
-    /// Build the wheel into `dist`.
+    /// Build the wheel into `dist`, with the sandbox.
     Wheel,
     /// Check formatting, lints and documentation of everything.
     Lint,
@@ -133,7 +135,7 @@ fn main() -> ExitCode {
         }
         Job::Component { elsewhere } => component::run(&tree, &mut steps, elsewhere),
         Job::Embeddings => embeddings::run(&tree, &mut steps),
-        Job::Python => wheel::install_for_development(&tree, &mut steps).map(|_| ()),
+        Job::Python => wheel::install_for_development(&tree, &mut steps, Extent::Plain).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),
         Job::Miri => miri::run(&tree, &mut steps),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use crate::command;
+use crate::component;
 use crate::python::Environment;
 use crate::steps::Steps;
 use crate::system;
@@ -13,16 +14,30 @@ use crate::tree::Tree;
 /// Where finished wheels go.
 const FOLDER: &str = "dist";
 
+/// What a wheel has besides the store, the sampler and the loader.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Nothing: it is built in a minute or two.
+    Plain,
+    /// `zrecord.sandbox`, for which wasmtime is compiled, and the components
+    /// that it embeds.
+    Sandbox,
+}
+
 /// The development environment, `.venv`, with the wheel installed.
 ///
 /// # Errors
 ///
 /// When a tool is missing or the build fails.
-pub fn install_for_development(tree: &Tree, steps: &mut Steps) -> Result<Environment> {
+pub fn install_for_development(
+    tree: &Tree,
+    steps: &mut Steps,
+    extent: Extent,
+) -> Result<Environment> {
     steps.run("C compiler", system::require_c_compiler)?;
     let environment =
         steps.run("Python environment .venv", || Environment::prepare(tree, ".venv", "dev.txt"))?;
-    install(tree, steps, &environment)?;
+    install(tree, steps, &environment, extent)?;
     Ok(environment)
 }
 
@@ -31,16 +46,22 @@ pub fn install_for_development(tree: &Tree, steps: &mut Steps) -> Result<Environ
 /// # Errors
 ///
 /// When the build or the installation fails.
-pub fn install(tree: &Tree, steps: &mut Steps, environment: &Environment) -> Result<()> {
+pub fn install(
+    tree: &Tree,
+    steps: &mut Steps,
+    environment: &Environment,
+    extent: Extent,
+) -> Result<()> {
+    build_embedded(tree, steps, extent)?;
     steps.run("wheel, release profile", || {
-        let wheel = build(tree, environment)?;
+        let wheel = build(tree, environment, extent)?;
         command::run(
             environment.pip_install(tree).args(["--no-deps", "--force-reinstall"]).arg(wheel),
         )
     })
 }
 
-/// Build the wheel and say where it is.
+/// Build the wheel, sandbox and all, and say where it is.
 ///
 /// # Errors
 ///
@@ -49,9 +70,11 @@ pub fn build_for_distribution(tree: &Tree, steps: &mut Steps) -> Result<()> {
     steps.run("C compiler", system::require_c_compiler)?;
     let environment =
         steps.run("Python environment .venv", || Environment::prepare(tree, ".venv", "dev.txt"))?;
+    build_embedded(tree, steps, Extent::Sandbox)?;
     steps.run("wheel, release profile", || {
-        let wheel = build(tree, &environment)?;
-        println!("  {}", wheel.display());
+        let wheel = build(tree, &environment, Extent::Sandbox)?;
+        let size = std::fs::metadata(&wheel)?.len();
+        println!("  {}, {:.1} MB", wheel.display(), size as f64 / 1e6);
         Ok(())
     })
 }
@@ -66,19 +89,27 @@ pub fn install_built(tree: &Tree, environment: &Environment) -> Result<()> {
     command::run(environment.pip_install(tree).args(["--no-deps", "--force-reinstall"]).arg(wheel))
 }
 
+/// What the wheel embeds is built first, always: a stale component would be
+/// tested in the place of the sources'.
+fn build_embedded(tree: &Tree, steps: &mut Steps, extent: Extent) -> Result<()> {
+    match extent {
+        Extent::Plain => Ok(()),
+        Extent::Sandbox => component::run(tree, steps, false),
+    }
+}
+
 /// The path of the one wheel in `dist`, newly built.
-fn build(tree: &Tree, environment: &Environment) -> Result<PathBuf> {
+fn build(tree: &Tree, environment: &Environment, extent: Extent) -> Result<PathBuf> {
     for old in wheels(tree)? {
         std::fs::remove_file(&old).with_context(|| format!("cannot remove {}", old.display()))?;
     }
-    command::run(
-        environment
-            .command(tree)
-            .args(["-m", "maturin", "build", "--release"])
-            .args(["--manifest-path", "py-host/Cargo.toml", "--out", FOLDER])
-            .arg("--interpreter")
-            .arg(environment.python()),
-    )?;
+    let mut maturin = environment.command(tree);
+    maturin.args(["-m", "maturin", "build", "--release"]);
+    maturin.args(["--manifest-path", "py-host/Cargo.toml", "--out", FOLDER]);
+    if extent == Extent::Sandbox {
+        maturin.args(["--features", "sandbox"]);
+    }
+    command::run(maturin.arg("--interpreter").arg(environment.python()))?;
     the_wheel(tree)
 }
 

@@ -1,6 +1,5 @@
 //! One instantiated component, and the calls into it.
 
-use std::process;
 use std::sync::Arc;
 
 use wasmtime::Store;
@@ -29,8 +28,6 @@ pub(crate) struct Instance {
     reading: store::Guest,
     editing: Option<store_edit::Guest>,
     limits: Limits,
-    /// A forked child has a copy, but no thread that would interrupt it.
-    process: u32,
     /// What has ended it.
     ended: Option<SandboxError>,
     _ticker: Arc<Ticker>,
@@ -53,8 +50,7 @@ impl Instance {
             let refusal = store.data().limiter.refusal();
             refusal.unwrap_or_else(|| SandboxError::setup(&error))
         })?;
-        let process = process::id();
-        Ok(Self { store, reading, editing, limits, process, ended: None, _ticker: ticker })
+        Ok(Self { store, reading, editing, limits, ended: None, _ticker: ticker })
     }
 
     fn instantiate(
@@ -83,11 +79,6 @@ impl Instance {
     /// Whether a trap or a limit has ended it, so that no call can follow.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.is_some()
-    }
-
-    /// The process that has made it.
-    pub(crate) fn process(&self) -> u32 {
-        self.process
     }
 
     /// Lends a directory.

@@ -18,7 +18,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `store` | [`Sandbox`]: how it is opened and closed |
+//! | `store`, `fork` | [`Sandbox`]: how it is opened and closed, also after a fork |
 //! | `reading`, `writing`, `inspect`, `verify`, `convert` | what it does |
 //! | `limits`, `failure` | [`Limits`], and [`SandboxError`] where one is met |
 //! | `instance`, `ticker` | one component at work; the clock that stops it |
@@ -40,6 +40,7 @@ mod convert;
 mod engine;
 mod failure;
 mod files;
+mod fork;
 mod inspect;
 mod instance;
 mod lent;

@@ -31,13 +31,18 @@ use crate::sandbox::wire;
 /// [`Error::Sandbox`] where a limit is met or the component fails. Calls run
 /// one at a time. Checksums are always compared; records longer than
 /// [`Limits::call_bytes`] cannot be gathered. In a forked child every call is
-/// [`Error::Forked`].
+/// [`Error::Forked`], but for [`open_again`](Self::open_again).
 pub struct Sandbox {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     format: Format,
+    /// As it was when the store was opened.
+    pub(super) id: Option<[u8; 16]>,
     is_writer: bool,
-    /// `None` once it is closed.
-    session: Mutex<Option<Session>>,
+    pub(super) limits: Limits,
+    /// The process that has opened it.
+    pub(super) process: u32,
+    /// `None` once it is closed. Shared with nobody but itself: see the drop.
+    pub(super) session: Arc<Mutex<Option<Session>>>,
 }
 
 /// An open store in its component, and the locks that go with it.
@@ -47,7 +52,7 @@ pub(crate) struct Session {
     /// As it was last read.
     pub(super) info: Info,
     pub(super) presence: Option<Presence>,
-    writer: Option<WriterLock>,
+    pub(super) writer: Option<WriterLock>,
 }
 
 impl Sandbox {
@@ -59,7 +64,7 @@ impl Sandbox {
     pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<Self> {
         let path = path.as_ref();
         let session = Session::open(path, limits).map_err(Failure::at(path))?;
-        Ok(Self::over(path, session, false))
+        Self::over(path, session, false).map_err(Failure::at(path))
     }
 
     /// Opens the store at `path` for reading and writing. It is the store's
@@ -74,12 +79,19 @@ impl Sandbox {
             check_present(path)?;
             Session::edit(path, limits, |wasm, guest, directory| guest.call_open(wasm, directory))
         };
-        Ok(Self::over(path, open().map_err(Failure::at(path))?, true))
+        open().and_then(|session| Self::over(path, session, true)).map_err(Failure::at(path))
     }
 
-    pub(super) fn over(path: &Path, session: Session, is_writer: bool) -> Self {
-        let format = wire::format(session.info.format);
-        Self { path: path.into(), format, is_writer, session: Mutex::new(Some(session)) }
+    pub(super) fn over(path: &Path, session: Session, is_writer: bool) -> Result<Self, Failure> {
+        Ok(Self {
+            path: path.into(),
+            format: wire::format(session.info.format),
+            id: wire::id(&session.info)?,
+            is_writer,
+            limits: *session.instance.limits(),
+            process: process::id(),
+            session: Arc::new(Mutex::new(Some(session))),
+        })
     }
 
     /// The directory of the store.
@@ -102,14 +114,14 @@ impl Sandbox {
         &self,
         operation: impl FnOnce(&mut Session) -> Result<T, Failure>,
     ) -> Result<T> {
+        // Before the lock, which a thread of the parent may have held.
+        if self.is_inherited() {
+            return Err(Error::Forked { path: self.path.clone(), opened_by: self.process });
+        }
         let mut guard = self.lock();
         let Some(session) = &mut *guard else {
             return Err(Error::store(&self.path)(CoreError::Closed));
         };
-        let opened_by = session.instance.process();
-        if opened_by != process::id() {
-            return Err(Error::Forked { path: self.path.clone(), opened_by });
-        }
         operation(session).map_err(Failure::at(&self.path))
     }
 
@@ -138,12 +150,8 @@ impl Sandbox {
     }
 
     /// The store's id, in a format that has one.
-    ///
-    /// # Errors
-    ///
-    /// `Closed`.
-    pub fn id(&self) -> Result<Option<[u8; 16]>> {
-        self.with(|session| wire::id(&session.info))
+    pub fn id(&self) -> Option<[u8; 16]> {
+        self.id
     }
 
     /// Rises when records are renumbered; 0 in a classic store.
@@ -164,6 +172,15 @@ impl Sandbox {
         self.with(Session::schema)
     }
 
+    /// True when records can be packed with a dictionary of the store's.
+    ///
+    /// # Errors
+    ///
+    /// `Closed`, IO errors.
+    pub fn has_dictionary(&self) -> Result<bool> {
+        self.with(|session| Ok(session.follow()?.dictionaries > 0))
+    }
+
     /// Syncs what was written and lets go of the store. Later calls are
     /// `Closed`, except for this one.
     ///
@@ -171,19 +188,28 @@ impl Sandbox {
     ///
     /// Those of the sync; the store is closed all the same.
     pub fn close(&self) -> Result<()> {
+        if self.is_inherited() {
+            // Files and locks are the parent's.
+            self.after_fork();
+            return Ok(());
+        }
         let session = self.lock().take();
         let Some(session) = session else { return Ok(()) };
         session.close().map_err(Failure::at(&self.path))
     }
 
-    /// True once the store was closed.
+    /// True once the store was closed; false in a forked child.
     pub fn is_closed(&self) -> bool {
-        self.lock().is_none()
+        !self.is_inherited() && self.lock().is_none()
     }
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
+        if self.is_inherited() {
+            self.abandon();
+            return;
+        }
         if let Err(error) = self.close() {
             log::error!("{}: closing: {error}", self.path.display());
         }
@@ -300,10 +326,6 @@ impl Session {
     }
 
     fn close(mut self) -> Result<(), Failure> {
-        if self.instance.process() != process::id() {
-            // Files and locks are the parent's.
-            return Ok(());
-        }
         let store = self.store;
         let closed = match self.writer {
             Some(_) => self.instance.edit(|wasm, guest| guest.call_close(wasm, store)),

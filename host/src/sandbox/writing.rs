@@ -41,7 +41,7 @@ impl Sandbox {
                 guest.call_create(wasm, directory, format, &id)
             })
         };
-        Ok(Self::over(path, create().map_err(Failure::at(path))?, true))
+        create().and_then(|session| Self::over(path, session, true)).map_err(Failure::at(path))
     }
 
     /// Makes an empty store typed. One that has this layout already stays as

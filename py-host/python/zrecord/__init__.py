@@ -10,6 +10,7 @@
 | read records as arrays | :class:`DenseDataset`, :class:`RaggedDataset` |
 | train | :class:`DataLoader`, endless; :func:`batches`, one pass |
 | keep bytes | :class:`Zrecord` |
+| look into what you do not trust | :mod:`zrecord.sandbox`, in builds that have it |
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from .errors import (
     OutOfRangeError,
     PoisonedError,
     ReadOnlyError,
+    SandboxError,
     SchemaError,
+    StepError,
     StorageError,
     StoreExistsError,
     StoreNotFoundError,
@@ -65,7 +68,9 @@ __all__ = [
     "RaggedDataset",
     "ReadOnlyError",
     "Sampler",
+    "SandboxError",
     "SchemaError",
+    "StepError",
     "StorageError",
     "StoreExistsError",
     "StoreNotFoundError",

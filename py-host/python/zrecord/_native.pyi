@@ -1,7 +1,7 @@
 """The native half: no checks that Python can make, no waiting with the GIL.
 
 Indices are int64 or uint64 vectors; ``take*`` count negative ones from the
-end, the rest of ``Store`` does not. Byte arguments are contiguous uint8
+end, the rest of ``Reader`` and ``Store`` does not. Byte arguments are contiguous uint8
 vectors, offsets and sizes uint64 vectors in bytes.
 """
 
@@ -22,7 +22,9 @@ __all__ = [
     "DICT_MIN",
     "Engine",
     "Layout",
+    "Reader",
     "Sampler",
+    "Sandbox",
     "Source",
     "Store",
     "Successor",
@@ -30,6 +32,7 @@ __all__ = [
     "before_fork",
     "build_info",
     "join_left",
+    "run_step",
 ]
 
 DICT_MIN: Final[int]
@@ -39,6 +42,22 @@ def after_fork() -> None: ...
 def before_fork() -> None: ...
 def build_info() -> dict[str, str]: ...
 def join_left() -> None: ...
+def run_step(
+    step: str,
+    source: str,
+    destination: str,
+    config: str,
+    memory: int | None,
+    time: float | None,
+    call_bytes: int | None,
+    instances: int | None,
+    codec: str | None,
+    format: str | None,
+    level: int | None,
+    min_saving: float | None,
+    progress: _Progress,
+) -> tuple[int, int, int]:
+    """Returns inputs, dropped and outputs. In builds with the sandbox."""
 
 @final
 class Layout:
@@ -48,23 +67,9 @@ class Layout:
     @property
     def row_bytes(self) -> int: ...
 
-@final
-class Store:
-    """A handle that opens its store anew in the child of a fork."""
+class Reader:
+    """What reads records; the class that every handle derives from."""
 
-    def __new__(
-        cls,
-        path: str,
-        mode: str,
-        codec: str,
-        format: str | None,
-        level: int | None,
-        min_saving: float | None,
-        verify: str,
-        io: str,
-        lock: bool,
-        threads: int | None,
-    ) -> Store: ...
     @property
     def path(self) -> str: ...
     @property
@@ -79,23 +84,6 @@ class Store:
     def closed(self) -> bool: ...
     def length(self) -> int: ...
     def schema(self) -> _SchemaParts | None: ...
-    def set_schema(
-        self,
-        kind: str,
-        dtype: Any,
-        item_shape: tuple[int, ...],
-        codec: str,
-        metadata: dict[Any, Any],
-    ) -> None: ...
-    def append(
-        self, src: npt.NDArray[np.uint8], offsets: npt.NDArray[np.uint64], codec: str | None
-    ) -> int: ...
-    def stage(
-        self, src: npt.NDArray[np.uint8], offsets: npt.NDArray[np.uint64], codec: str | None
-    ) -> int: ...
-    def commit_staged(self) -> None: ...
-    def discard_staged(self) -> None: ...
-    def lock_writer(self) -> None: ...
     def gather(
         self,
         indices: _Indices,
@@ -115,18 +103,61 @@ class Store:
         self, indices: _Indices, layout: Layout, max_len: int | None, filler: bytes
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]: ...
     def row_counts(self, indices: _Indices, layout: Layout) -> npt.NDArray[np.int64]: ...
+    def verify(self, progress: _Progress) -> list[str]: ...
+    def stats(self) -> dict[str, int]: ...
+    def has_dictionary(self) -> bool: ...
+    def close(self) -> None: ...
+    def after_fork(self) -> None: ...
+
+@final
+class Store(Reader):
+    """A handle that opens its store anew in the child of a fork."""
+
+    def __new__(
+        cls,
+        path: str,
+        mode: str,
+        codec: str,
+        format: str | None,
+        level: int | None,
+        min_saving: float | None,
+        verify: str,
+        io: str,
+        lock: bool,
+        threads: int | None,
+    ) -> Store: ...
+    def set_schema(
+        self,
+        kind: str,
+        dtype: Any,
+        item_shape: tuple[int, ...],
+        codec: str,
+        metadata: dict[Any, Any],
+    ) -> None: ...
+    def append(
+        self, src: npt.NDArray[np.uint8], offsets: npt.NDArray[np.uint64], codec: str | None
+    ) -> int: ...
+    def stage(
+        self, src: npt.NDArray[np.uint8], offsets: npt.NDArray[np.uint64], codec: str | None
+    ) -> int: ...
+    def commit_staged(self) -> None: ...
+    def discard_staged(self) -> None: ...
+    def lock_writer(self) -> None: ...
     def view(self, start: int, stop: int, layout: Layout) -> npt.NDArray[Any]: ...
     def delete(self, indices: _Indices) -> None: ...
     def compact(self, progress: _Progress) -> None: ...
-    def verify(self, progress: _Progress) -> list[str]: ...
-    def stats(self) -> dict[str, int]: ...
     def sync(self) -> None: ...
     def train_dictionary(
         self, samples: npt.NDArray[np.uint8], sizes: npt.NDArray[np.uint64], capacity: int
     ) -> int: ...
-    def has_dictionary(self) -> bool: ...
-    def close(self) -> None: ...
-    def after_fork(self) -> None: ...
+
+@final
+class Sandbox(Reader):
+    """A handle of a store that is read inside of a sandbox. In builds that have it."""
+
+    def __new__(
+        cls, path: str, memory: int | None, time: float | None, call_bytes: int | None
+    ) -> Sandbox: ...
 
 @final
 class Sampler:
@@ -144,7 +175,7 @@ class Source:
     """A stream of a loader. ``form`` is dense, list, packed or pad."""
 
     def __new__(
-        cls, store: Store, layout: Layout, form: str, max_len: int | None, filler: bytes
+        cls, store: Reader, layout: Layout, form: str, max_len: int | None, filler: bytes
     ) -> Source: ...
     @staticmethod
     def python(object: Any, description: str) -> Source: ...

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._datasets import RaggedRecords, is_native
 from ._settings import check_choice
-from .dataset import DenseDataset, RaggedDataset
 from .errors import InvalidArgumentError
 
 Transform: TypeAlias = Callable[..., Any]
@@ -50,13 +50,12 @@ def _form(ragged: Ragged, name: Any) -> str:
 def _native_source(
     stream: Any, form: str, pad_value: Any, max_len: int | None
 ) -> _native.Source | None:
-    # A subclass may have its own ways, which must be asked.
-    if type(stream) is DenseDataset:
-        return _native.Source(stream._native, stream._layout, "dense", None, b"")
-    if type(stream) is RaggedDataset:
+    if not is_native(stream):
+        return None
+    if isinstance(stream, RaggedRecords):
         filler = stream._filler(pad_value) if form == "pad" else b""
         return _native.Source(stream._native, stream._layout, form, max_len, filler)
-    return None
+    return _native.Source(stream._native, stream._layout, "dense", None, b"")
 
 
 def _python_source(name: Any, stream: Any) -> _native.Source:

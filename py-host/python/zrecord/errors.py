@@ -23,7 +23,9 @@ __all__ = [
     "OutOfRangeError",
     "PoisonedError",
     "ReadOnlyError",
+    "SandboxError",
     "SchemaError",
+    "StepError",
     "StorageError",
     "StoreExistsError",
     "StoreNotFoundError",
@@ -154,6 +156,39 @@ class ForkedError(ZrecordError):
     """A loader that was made before this process was forked from another."""
 
     code = -20
+
+
+class SandboxError(ZrecordError):
+    """A sandbox met one of its limits, or what runs in it failed.
+
+    The process and its other sandboxes are unharmed; the store has to be
+    opened anew.
+    """
+
+    code = -21
+
+
+class StepError(SandboxError):
+    """A step of preprocessing is none, refuses its input, failed or was stopped.
+
+    Nothing was written then.
+    """
+
+    code = -22
+
+    index: int | None = None
+    """The record that the step blames, by its index in the source."""
+
+    records: range | None = None
+    """The batch that it failed on, where it blames no record."""
+
+
+def _step_error(text: str, index: int | None, records: tuple[int, int] | None) -> StepError:
+    """Builds an error of a step, ``records`` from first to last; called by the native module."""
+    error = StepError(text)
+    error.index = index
+    error.records = None if records is None else range(records[0], records[1] + 1)
+    return error
 
 
 def _os_error(kind: str, number: int | None, text: str) -> ZrecordError:

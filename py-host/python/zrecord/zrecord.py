@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 
 from . import _native
 from ._index import vector
+from ._reading import Reading, as_bytes, as_offsets, check_id, mind_forks
 from ._settings import (
     CODECS,
     FORMATS,
@@ -24,14 +22,7 @@ from ._settings import (
     default_format,
     unsigned,
 )
-from .errors import (
-    ClosedError,
-    InvalidArgumentError,
-    OutOfRangeError,
-    StoreNotFoundError,
-    UnknownCodecError,
-    ZrecordError,
-)
+from .errors import StoreNotFoundError, UnknownCodecError, ZrecordError
 
 __all__ = ["CODECS", "MAX_RECORD_LEN", "Zrecord", "ZrecordError"]
 
@@ -39,7 +30,7 @@ MAX_RECORD_LEN: Final[int] = RECORD_LEN_MAX[default_format()]
 """The longest record that a new store of the default format holds, in bytes."""
 
 
-class Zrecord:
+class Zrecord(Reading):
     """A store of byte records, each compressed on its own.
 
     Args:
@@ -67,6 +58,8 @@ class Zrecord:
     path, and refuse another store that has taken its place (by its id, which
     classic stores do not have).
     """
+
+    _native: _native.Store
 
     def __init__(
         self,
@@ -117,41 +110,12 @@ class Zrecord:
             lock,
             threads,
         )
-        _open_stores.add(self._native)
-
-    @property
-    def codec(self) -> str:
-        """The codec of records for which none is asked."""
-        return self._native.codec
-
-    @property
-    def format(self) -> str:
-        """``"extended"`` or ``"classic"``."""
-        return self._native.format
-
-    @property
-    def id(self) -> str | None:
-        """What tells this store from others, as 32 hex digits; classic stores have none."""
-        return self._native.id
-
-    @property
-    def generation(self) -> int:
-        """Rises whenever records are renumbered."""
-        return self._native.generation
+        mind_forks(self._native)
 
     @property
     def mode(self) -> str:
         """``"a"`` or ``"r"``."""
         return self._options[1]
-
-    @property
-    def closed(self) -> bool:
-        """True after :meth:`close`."""
-        return self._native.closed
-
-    def __len__(self) -> int:
-        """The number of records; follows a writer in another process."""
-        return self._native.length()
 
     def append(
         self,
@@ -176,32 +140,6 @@ class Zrecord:
         if codec is not None and codec not in CODECS:
             raise UnknownCodecError(f"unknown codec {codec!r}, expected one of {list(CODECS)}")
         return self._native.append(as_bytes(src, "src"), as_offsets(offsets), codec)
-
-    def gather(self, idxs: npt.ArrayLike, dst: npt.NDArray[Any], offsets: npt.ArrayLike) -> None:
-        """Copies record ``idxs[i]`` to ``dst`` at byte ``offsets[i]``, for all ``i``.
-
-        Raises:
-            OutOfRangeError: an index past the end; nothing was written.
-            BufferTooSmallError: a record does not fit; nothing was written.
-            ValueError: ``dst`` is read-only or not contiguous, or two records
-                would overlap in it.
-            CorruptError: stored bytes differ from what was written.
-        """
-        self._native.gather(vector(idxs), as_destination(dst, "dst"), as_offsets(offsets))
-
-    def lengths(self, idxs: npt.ArrayLike) -> npt.NDArray[np.uint32]:
-        """Returns the length of each record in bytes, ``(len(idxs),)`` uint32."""
-        return self._native.lengths(vector(idxs))
-
-    def read(self, index: int) -> bytes:
-        """Returns one record.
-
-        Raises:
-            OutOfRangeError: there is none at ``index``, which counts from 0.
-        """
-        if index < 0:
-            raise OutOfRangeError(f"index {index} is out of range: it counts from 0")
-        return self._native.read(index)
 
     def delete(self, idxs: npt.ArrayLike) -> None:
         """Deletes records, all or none; duplicates and any order are fine.
@@ -228,12 +166,6 @@ class Zrecord:
         """
         self._native.compact(progress)
 
-    def stats(self) -> dict[str, int]:
-        """Returns ``records``, and in bytes ``live_bytes``, ``chunk_bytes`` and
-        ``reclaimable``: what records take, what chunks hold, and the difference.
-        """
-        return self._native.stats()
-
     def sync(self) -> None:
         """Makes everything appended so far survive a loss of power."""
         self._native.sync()
@@ -259,54 +191,14 @@ class Zrecord:
             as_bytes(samples, "samples"), as_offsets(sizes), int(target)
         )
 
-    def has_dict(self) -> bool:
-        """True if ``zstd_dict`` records can be written."""
-        return self._native.has_dictionary()
-
-    def verify(self, progress: Callable[[int, int], object] | None = None) -> list[str]:
-        """Reads every record and file and returns what is wrong, one line per fault."""
-        return self._native.verify(progress)
-
-    def close(self) -> None:
-        """Syncs what was written and lets go of the files. Idempotent."""
-        self._native.close()
-
-    def __enter__(self) -> Zrecord:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self._place(), *self._options)
 
-    def _place(self) -> tuple[Path, str | None]:
-        """What a pickle keeps of a store: where it is, and which one is there."""
-        if self.closed:
-            raise ClosedError(f"{self.path}: a closed store cannot be pickled or copied")
-        return Path(self._native.path), self.id
-
-    def __repr__(self) -> str:
-        if self.closed:
-            return f"<Zrecord {str(self.path)!r}, closed>"
-        note = ", checksums never verified" if self._options[5] == "never" else ""
-        return (
-            f"<Zrecord {str(self.path)!r}: {len(self)} records, {self.codec}, {self.format}{note}>"
-        )
+    def _notes(self) -> str:
+        return ", checksums never verified" if self._options[5] == "never" else ""
 
 
-_open_stores: weakref.WeakSet[_native.Store] = weakref.WeakSet()
-"""The native ones, which a loader may keep when nobody else does."""
-
-
-def _reopen(
-    place: tuple[Path, str | None], codec: str, mode: str, *options: Any
-) -> Zrecord:
+def _reopen(place: tuple[Path, str | None], codec: str, mode: str, *options: Any) -> Zrecord:
     path, pickled_id = place
     names = ("format", "level", "min_saving", "verify", "io", "lock", "threads")
     # One that is gone must not be made anew, empty.
@@ -315,54 +207,3 @@ def _reopen(
     store = Zrecord(path, codec, mode=mode, **dict(zip(names, options, strict=True)))
     check_id(store, pickled_id)
     return store
-
-
-def check_id(store: Zrecord, pickled_id: str | None) -> None:
-    """Closes the store, and refuses it, if it is another than was pickled."""
-    if store.id != pickled_id:
-        store.close()
-        raise StoreNotFoundError(
-            errno.ENOENT, f"{store.path}: another store is where the pickled one was"
-        )
-
-
-def as_bytes(data: Any, argument: str) -> npt.NDArray[np.uint8]:
-    """The bytes of a C-contiguous array or of a bytes-like object, without a copy."""
-    array = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
-    if not array.flags.c_contiguous:
-        raise InvalidArgumentError(f"{argument} must be C-contiguous")
-    if array.dtype.hasobject:
-        raise InvalidArgumentError(f"{argument} holds Python objects, not bytes")
-    if array.dtype == np.uint8 and array.ndim == 1:
-        return array
-    if array.nbytes == 0:
-        return np.empty(0, np.uint8)
-    return array.reshape(-1).view(np.uint8)
-
-
-def as_destination(array: Any, argument: str) -> npt.NDArray[np.uint8]:
-    """The bytes of an array that is to be written to."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{argument} must be a NumPy array, not {type(array).__name__}")
-    if not array.flags.writeable:
-        raise InvalidArgumentError(f"{argument} is read-only")
-    return as_bytes(array, argument)
-
-
-def as_offsets(offsets: Any) -> npt.NDArray[np.uint64]:
-    """Offsets or sizes in bytes as a contiguous uint64 vector."""
-    array = vector(offsets)
-    if array.dtype == np.int64:
-        if array.size and array.min() < 0:
-            raise InvalidArgumentError("an offset is negative")
-        return array.view(np.uint64)
-    return array  # type: ignore[return-value]
-
-
-def _after_fork() -> None:
-    for store in list(_open_stores):
-        store.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

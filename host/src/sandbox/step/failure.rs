@@ -16,6 +16,8 @@ pub enum StepError {
     File {
         /// What the system said.
         reason: String,
+        /// Its number for it.
+        os_error: Option<i32>,
     },
     /// The file is no WebAssembly, or none that could be a component.
     #[error("it is no step: {reason}")]
@@ -72,6 +74,10 @@ pub enum StepError {
     /// An instance could not be made, or was stopped before its first batch.
     #[error("{0}")]
     Setup(SandboxError),
+    /// The run was ended from outside: see
+    /// [`StepOptions::stop`](super::StepOptions::stop).
+    #[error("the run was stopped")]
+    Stopped,
 }
 
 /// What to do about imports of WASI, the one that everybody meets.

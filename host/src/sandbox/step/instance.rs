@@ -1,9 +1,10 @@
 //! One step at work, with memory of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use wasmtime::Store;
 use wasmtime::component::ResourceAny;
+use wasmtime::{Store, UpdateDeadline};
 
 use crate::sandbox::engine;
 use crate::sandbox::failure::SandboxError;
@@ -16,6 +17,20 @@ use crate::sandbox::ticker::{self, Ticker};
 /// What belongs to one instance. A step has no resource of the host.
 pub(super) struct State {
     limiter: Limiter,
+    /// How many ticks the call may still take.
+    ticks: u64,
+    stop: Arc<AtomicBool>,
+}
+
+impl State {
+    /// Asked at every tick of the clock.
+    fn goes_on(&mut self) -> UpdateDeadline {
+        self.ticks = self.ticks.saturating_sub(1);
+        match self.ticks == 0 || self.stop.load(Ordering::Relaxed) {
+            true => UpdateDeadline::Interrupt,
+            false => UpdateDeadline::Continue(1),
+        }
+    }
 }
 
 /// A step that was opened.
@@ -31,27 +46,32 @@ pub(super) struct Instance {
 type Called<T> = wasmtime::Result<Result<T, transform::StepError>>;
 
 impl Instance {
-    /// Makes the step ready for records of `input`.
+    /// Makes the step ready for records of `input`. Calls into it end soon
+    /// after `stop` is set.
     ///
     /// # Errors
     ///
-    /// `Refused`, `Setup`, `World`.
+    /// `Refused`, `Setup`, `World`, `Stopped`.
     pub(super) fn open(
         program: &Program,
         limits: Limits,
         input: Option<&transform::Schema>,
         config: &str,
+        stop: &Arc<AtomicBool>,
     ) -> Result<Self, StepError> {
         let engine = engine::engine().map_err(StepError::Setup)?;
         let ticker = Ticker::share(engine)
             .map_err(|error| StepError::Setup(SandboxError::Setup { reason: error.to_string() }))?;
-        let mut store = Store::new(engine, State { limiter: Limiter::new(&limits) });
+        let ticks = ticker::ticks(limits.time);
+        let state = State { limiter: Limiter::new(&limits), ticks, stop: Arc::clone(stop) };
+        let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(limits.hostcall_fuel());
-        store.set_epoch_deadline(ticker::ticks(limits.time));
+        store.epoch_deadline_callback(|mut store| Ok(store.data_mut().goes_on()));
+        store.set_epoch_deadline(1);
         let made = program.instance().instantiate(&mut store);
         let stopped = |error: &wasmtime::Error, store: &Store<State>| {
-            StepError::Setup(stop(error, store, &limits))
+            ended(error, store, &limits, StepError::Setup)
         };
         let instance = made.map_err(|error| stopped(&error, &store))?;
         let exports = program
@@ -67,11 +87,11 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// `Setup`.
+    /// `Setup`, `Stopped`.
     pub(super) fn output_schema(&mut self) -> Result<Option<transform::Schema>, StepError> {
         self.begin_call();
         let called = self.exports.step().call_output_schema(&mut self.store, self.step);
-        called.map_err(|error| StepError::Setup(stop(&error, &self.store, &self.limits)))
+        called.map_err(|error| ended(&error, &self.store, &self.limits, StepError::Setup))
     }
 
     /// Processes a batch, whose first record has the index `first`. An
@@ -79,7 +99,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// `Record`, `Batch`, `Sandbox`.
+    /// `Record`, `Batch`, `Sandbox`, `Stopped`.
     pub(super) fn process(
         &mut self,
         batch: &transform::Batch,
@@ -89,8 +109,8 @@ impl Instance {
         self.begin_call();
         let called: Called<_> = self.exports.step().call_process(&mut self.store, self.step, batch);
         let answer = called.map_err(|error| {
-            let source = stop(&error, &self.store, &self.limits);
-            StepError::Sandbox { first, last, source }
+            let blame = |source| StepError::Sandbox { first, last, source };
+            ended(&error, &self.store, &self.limits, blame)
         })?;
         answer.map_err(|error| match error {
             transform::StepError::Record((position, reason))
@@ -109,15 +129,27 @@ impl Instance {
     }
 
     fn begin_call(&mut self) {
-        self.store.data_mut().limiter.begin_call();
-        self.store.set_epoch_deadline(ticker::ticks(self.limits.time));
+        let ticks = ticker::ticks(self.limits.time);
+        let state = self.store.data_mut();
+        state.limiter.begin_call();
+        state.ticks = ticks;
+        self.store.set_epoch_deadline(1);
     }
 }
 
-/// What stopped an instance.
-fn stop(error: &wasmtime::Error, store: &Store<State>, limits: &Limits) -> SandboxError {
+/// What ended an instance: somebody outside, or what it did, of which `blame`
+/// makes an error.
+fn ended(
+    error: &wasmtime::Error,
+    store: &Store<State>,
+    limits: &Limits,
+    blame: impl FnOnce(SandboxError) -> StepError,
+) -> StepError {
+    if store.data().stop.load(Ordering::Relaxed) {
+        return StepError::Stopped;
+    }
     let refusal = store.data().limiter.refusal();
-    refusal.unwrap_or_else(|| SandboxError::of_trap(error, limits))
+    blame(refusal.unwrap_or_else(|| SandboxError::of_trap(error, limits)))
 }
 
 fn refusal(error: transform::StepError) -> StepError {

@@ -1,7 +1,8 @@
 //! The batches of a run, and the instances that process them.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 use zrecord_core::Error as CoreError;
@@ -16,6 +17,7 @@ use crate::sandbox::step::bindings::transform;
 use crate::sandbox::step::failure::{BatchError, StepError};
 use crate::sandbox::step::instance::Instance;
 use crate::sandbox::step::program::Program;
+use crate::sandbox::step::watch::Watch;
 use crate::store::Store;
 
 /// A batch has about this many bytes of records, or so many records. Part of
@@ -38,6 +40,7 @@ pub(super) struct Job {
     codec: Codec,
     config: String,
     limits: Limits,
+    stop: Arc<AtomicBool>,
     /// Instances that no worker uses at the time.
     idle: Mutex<Vec<Instance>>,
 }
@@ -58,7 +61,12 @@ pub(super) struct Processed {
 
 impl Job {
     /// Opens the step for the input, and cuts the input into batches.
-    pub(super) fn prepare(program: Program, input: Store, options: &StepOptions) -> Result<Self> {
+    pub(super) fn prepare(
+        program: Program,
+        input: Store,
+        options: &StepOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<Self> {
         let path = program.path().to_owned();
         let step = |error| Error::step(&path)(error);
         let input_schema = input.read_schema()?.map(|schema| to_step(&schema));
@@ -66,13 +74,16 @@ impl Job {
             Codec::ZstdDict => Codec::Zstd,
             codec => codec,
         });
-        let StepOptions { config, limits, .. } = options.clone();
-        let mut first =
-            Instance::open(&program, limits, input_schema.as_ref(), &config).map_err(step)?;
-        let declared = first.output_schema().map_err(step)?;
+        let StepOptions { config, limits, stop, .. } = options.clone();
+        let (first, declared) = watch.over(|| {
+            let input = input_schema.as_ref();
+            let mut first = Instance::open(&program, limits, input, &config, &stop)?;
+            let declared = first.output_schema()?;
+            Ok((first, declared))
+        })?;
         let output_schema = declared.as_ref().map(|schema| from_step(schema, codec));
         let output_schema = output_schema.transpose().map_err(step)?;
-        let bounds = bounds(&input, limits.call_bytes)?;
+        let bounds = bounds(&input, watch, limits.call_bytes)?;
         let idle = Mutex::new(vec![first]);
         Ok(Self {
             program,
@@ -84,6 +95,7 @@ impl Job {
             codec,
             config,
             limits,
+            stop,
             idle,
         })
     }
@@ -115,8 +127,12 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// Those of reading.
-    pub(super) fn output_id(&self, options: &StepOptions) -> Result<[u8; 16]> {
+    /// Those of reading; `Stopped`.
+    pub(super) fn output_id(
+        &self,
+        options: &StepOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<[u8; 16]> {
         let mut hash = Sha256::new_with_prefix(b"zrecord run");
         let mut add = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
@@ -134,6 +150,7 @@ impl Job {
             }
             None => {
                 for batch in 0..self.batches() {
+                    watch.say(0)?;
                     let batch = self.read(batch)?;
                     add(&batch.bytes);
                     batch.ends.iter().for_each(|end| add(&end.to_le_bytes()));
@@ -163,8 +180,8 @@ impl Job {
     }
 
     fn another(&self) -> Result<Instance, StepError> {
-        let Self { program, limits, input_schema, config, .. } = self;
-        let mut instance = Instance::open(program, *limits, input_schema.as_ref(), config)?;
+        let Self { program, limits, input_schema, config, stop, .. } = self;
+        let mut instance = Instance::open(program, *limits, input_schema.as_ref(), config, stop)?;
         if instance.output_schema()? != self.declared {
             let reason = "its instances do not agree on what they make".into();
             return Err(StepError::Refused { reason });
@@ -192,12 +209,13 @@ impl Job {
 }
 
 /// Where batches begin, by the lengths of records.
-fn bounds(input: &Store, call_bytes: u64) -> Result<Vec<u64>> {
-    let length = input.len()?;
+fn bounds(input: &Store, watch: &mut Watch<'_>, call_bytes: u64) -> Result<Vec<u64>> {
+    let length = watch.total();
     let mut bounds = vec![0];
     let (mut bytes, mut records) = (0_u64, 0);
     let mut first = 0;
     while first < length {
+        watch.say(0)?;
         let end = length.min(first + LENGTHS_AT_ONCE);
         let indices: Vec<u64> = (first..end).collect();
         for (index, len) in (first..).zip(input.lengths(&indices)?) {

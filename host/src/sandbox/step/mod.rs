@@ -13,9 +13,12 @@
 //! | `instance` | one step at work |
 //! | `job` | the batches, and the instances that process them |
 //! | `output` | the store that is written |
+//! | `watch` | how far a run is, and whether it goes on |
 //! | `failure` | [`StepError`] |
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use zrecord_core::Error as CoreError;
 use zrecord_core::codec::Codec;
@@ -37,11 +40,13 @@ mod instance;
 mod job;
 mod output;
 mod program;
+mod watch;
 
 pub use failure::StepError;
 use job::Job;
 use output::Output;
 use program::Program;
+use watch::{INTERVAL, Watch};
 
 /// How a step is run.
 #[derive(Clone, Debug)]
@@ -65,6 +70,9 @@ pub struct StepOptions {
     pub level: Option<i32>,
     /// As in [`OpenOptions`].
     pub min_saving: Option<f64>,
+    /// Set by anyone, it ends the run within moments, whatever the step is
+    /// doing, with [`StepError::Stopped`].
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for StepOptions {
@@ -77,6 +85,7 @@ impl Default for StepOptions {
             codec: None,
             level: None,
             min_saving: None,
+            stop: Arc::default(),
         }
     }
 }
@@ -94,7 +103,8 @@ pub struct StepReport {
 }
 
 /// Runs the step in the file `step` over the store at `from`, and writes what
-/// it makes into a new store at `to`. Progress counts input records.
+/// it makes into a new store at `to`. Progress counts input records, and is
+/// told twenty times a second at least, but not while the step is compiled.
 ///
 /// The file is a component, or a core module that carries the bindings'
 /// metadata, as every build for `wasm32-unknown-unknown` does. It may import
@@ -127,11 +137,14 @@ pub fn run_step(
         None => pool::thread_count(None).map_err(Error::store(from))?,
     };
     let program = Program::load(step).map_err(Error::step(step))?;
-    let job = Job::prepare(program, input, options)?;
+    let total = input.len()?;
+    let mut watch = Watch::new(progress, &options.stop, step, total);
+    watch.say(0)?;
+    let job = Job::prepare(program, input, options, &mut watch)?;
+    let id = job.output_id(options, &mut watch)?;
     let successor = Successor::begin(to, false)?;
-    let output = Output::create(successor.path(), to, &job, options)?;
+    let output = Output::create(successor.path(), to, &job, options, id)?;
     let batches = job.batches();
-    let total = job.length();
     let made = Prefetcher::new(
         PrefetchOptions {
             workers: instances,
@@ -143,9 +156,10 @@ pub fn run_step(
     );
     let mut report = StepReport::default();
     loop {
-        progress(Progress { done: report.inputs, total });
-        match made.next() {
-            Ok(processed) => output.append(&processed, &mut report)?,
+        watch.say(report.inputs)?;
+        match made.next_timeout(INTERVAL) {
+            Ok(Some(processed)) => output.append(&processed, &mut report)?,
+            Ok(None) => {}
             Err(PrefetchError::Ended) => break,
             Err(error) => {
                 made.close();

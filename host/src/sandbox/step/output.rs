@@ -26,8 +26,8 @@ impl Output {
         place: &Path,
         job: &Job,
         options: &StepOptions,
+        id: [u8; 16],
     ) -> Result<Self> {
-        let id = job.output_id(options)?;
         let opened = output_options(options, job.codec(), id).open(path);
         let store = opened.map_err(|error| error.renamed(place))?;
         let output = Self { store, place: place.to_owned(), step: job.step().to_owned() };

@@ -63,7 +63,10 @@ impl Program {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StepError> {
-    let failed = |error: std::io::Error| StepError::File { reason: error.to_string() };
+    let failed = |error: std::io::Error| StepError::File {
+        reason: error.to_string(),
+        os_error: error.raw_os_error(),
+    };
     let file = File::open(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
     let mut bytes = Vec::new();
