@@ -1,0 +1,176 @@
+"""What must be reached, in one table, and whether it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tables import Table, duration
+
+BEST_NUMPY = "numpy ... out"
+OLD = "loaderx 0.9.4 ..."
+NEWEST = "loaderx newest ..."
+
+
+@dataclass(frozen=True)
+class Target:
+    """Of ``ours``, in the table of that name, against the best of ``theirs``.
+
+    A label with ``...`` in it stands for all that begin and end so. ``at_least``
+    is a ratio, theirs through ours, of times or of another measure; ``at_most``
+    is a number of seconds for ours alone.
+    """
+
+    kind: str
+    table: str
+    ours: str
+    theirs: str = ""
+    at_least: float = math.nan
+    at_most: float = math.nan
+    measure: str = "seconds"
+
+    @property
+    def text(self) -> str:
+        what = f"{self.table}: {self.ours}"
+        if not self.theirs:
+            return what
+        of = "" if self.measure == "seconds" else f" in {self.measure}"
+        against = self.theirs.replace(" ...", "").replace("...", "")
+        return f"{what} against {against}{of}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target and what was measured; ``None`` if it was not."""
+
+    target: Target
+    measured: float | None
+    reason: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        if self.measured is None:
+            return False
+        if not math.isnan(self.target.at_most):
+            return self.measured <= self.target.at_most
+        return self.measured >= self.target.at_least
+
+    def text(self) -> str:
+        """One line, as ``... 1.92x (target 1.7x) met``."""
+        target = self.target
+        if math.isnan(target.at_most):
+            wanted, show = f"{target.at_least:g}x", _ratio
+        else:
+            wanted, show = f"at most {duration(target.at_most)}", duration
+        if self.measured is None:
+            return f"{target.text}: not measured (target {wanted}): {self.reason}"
+        word = "met" if self.is_met else "MISSED"
+        return f"{target.text}: {show(self.measured)} (target {wanted}) {word}"
+
+    def as_json(self) -> dict[str, Any]:
+        absolute = not math.isnan(self.target.at_most)
+        return {
+            "target": self.target.text,
+            "at_most_seconds" if absolute else "at_least": (
+                self.target.at_most if absolute else self.target.at_least
+            ),
+            "measured": self.measured,
+            "met": self.is_met if self.measured is not None else None,
+            "reason": self.reason,
+        }
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}x"
+
+
+def judge(kind: str, tables: Sequence[Table]) -> list[Verdict]:
+    """Every target of that kind, in order."""
+    by_name = {table.name: table for table in tables}
+    return [_judge(target, by_name.get(target.table)) for target in TARGETS if target.kind == kind]
+
+
+def _judge(target: Target, table: Table | None) -> Verdict:
+    if table is None:
+        return Verdict(target, None, "its table was not wanted")
+    ours = _best(table, target.ours, target.measure)
+    if ours is None:
+        return Verdict(target, None, _why(table, target.ours))
+    if not target.theirs:
+        return Verdict(target, ours)
+    theirs = _best(table, target.theirs, target.measure)
+    if theirs is None:
+        return Verdict(target, None, _why(table, target.theirs))
+    return Verdict(target, theirs / ours)
+
+
+def _best(table: Table, pattern: str, measure: str) -> float | None:
+    found = (row.measure(measure) for row in table.rows if matches(pattern, row.label))
+    return min((value for value in found if value is not None), default=None)
+
+
+def matches(pattern: str, label: str) -> bool:
+    """Whether a label is the one meant, or one of them."""
+    head, dots, tail = pattern.partition("...")
+    if not dots:
+        return label == pattern
+    return label.startswith(head) and label.endswith(tail)
+
+
+def _why(table: Table, pattern: str) -> str:
+    reasons = (reason for label, reason in table.skipped.items() if matches(pattern, label))
+    return next(reasons, f"{pattern} did not take part")
+
+
+def _gather(codec: str, workload: str, *rest: tuple[str, str, float]) -> list[Target]:
+    table = f"{codec} gather, {workload}"
+    return [Target("store", table, ours, theirs, least) for ours, theirs, least in rest]
+
+
+OUT, NEW = "zrecord, out", "zrecord, new"
+COPYING, DECODING = "limit: copy on all cores", "limit: libzstd on all cores"
+
+STORE = [
+    *_gather(
+        "raw",
+        "12 KiB, noisy",
+        (OUT, BEST_NUMPY, 1.7),
+        (NEW, BEST_NUMPY, 1.3),
+        (OUT, "loaderx 0.9.4, out", 3),
+        (OUT, COPYING, 0.85),
+        ("zrecord, out at page + 16", OUT, 1 / 1.2),
+    ),
+    *_gather("raw", "256 B, noisy", (OUT, BEST_NUMPY, 1.3), (OUT, OLD, 10)),
+    *_gather("raw", "1 KiB, noisy", (OUT, BEST_NUMPY, 1.3), (OUT, OLD, 10)),
+    *_gather(
+        "raw",
+        "150 KiB, noisy",
+        (OUT, BEST_NUMPY, 2.2),
+        (NEW, BEST_NUMPY, 2.2),
+        (OUT, OLD, 4),
+        (NEW, OLD, 4),
+    ),
+    *_gather(
+        "zstd",
+        "12 KiB, noisy",
+        (OUT, DECODING, 0.9),
+        (OUT, OLD, 1.03),
+        ("zrecord, default min_saving, out", OLD, 8),
+    ),
+    Target(
+        "store",
+        "zstd gather, 12 KiB, noisy",
+        "zrecord, default min_saving, out",
+        OLD,
+        1 / 1.05,
+        measure="disk",
+    ),
+    *_gather("zstd", "12 KiB, smooth", (OUT, DECODING, 0.9), (OUT, OLD, 1.15)),
+    *_gather("zstd_dict", "12 KiB, smooth", (OUT, DECODING, 0.9), (OUT, OLD, 1.3)),
+    *_gather("zstd_dict", "12 KiB, structured", (OUT, DECODING, 0.9), (OUT, OLD, 1.3)),
+    *_gather("zstd_dict", "64 B, digits", (OUT, DECODING, 0.9), (OUT, OLD, 1.3)),
+]
+
+TARGETS = [*STORE]
