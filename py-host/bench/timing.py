@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -75,12 +76,14 @@ def _takes_part(mine: Samples, round: int, rounds: int, seconds_max: float) -> b
 
 
 def _take_turn(taker: TurnTaker, given: Any, mine: Samples, is_counted: bool) -> None:
+    started = time.perf_counter()
     try:
         seconds = taker.turn(given)
     except WorkerError as error:
         mine.failure = one_line(error)
         return
-    mine.spent += sum(seconds)
+    elapsed = time.perf_counter() - started
+    mine.spent += elapsed
     if is_counted:
         mine.turns += 1
         mine.seconds.extend(seconds)

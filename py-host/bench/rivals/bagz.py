@@ -28,7 +28,7 @@ def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
 
 
 def _name(folder: Path) -> str:
-    return f"fs:{folder / 'rows.bagz'}"
+    return str(folder / "rows.bagz")
 
 
 class _File(Reader):

@@ -45,9 +45,10 @@ class _Environment(Reader):
         return out
 
     def into(self, idx: Indices, out: Rows) -> None:
-        get, key = self._transaction.get, KEY.pack
-        for row, index in zip(memoryview(out), idx.tolist(), strict=True):
-            row[:] = get(key(index))
+        get, key, size = self._transaction.get, KEY.pack, self._record_bytes
+        flat = memoryview(out).cast("B")
+        for position, index in enumerate(idx.tolist()):
+            flat[position * size : (position + 1) * size] = get(key(index))
 
     def close(self) -> None:
         self._transaction.abort()
