@@ -23,5 +23,5 @@ class About:
 
     def versions(self) -> dict[str, str]:
         """By the names of the packages; two versions of one have two names."""
-        suffix = ", newest" if self._newest else ""
+        suffix = " (newest)" if self._newest else ""
         return {f"{name}{suffix}": version(name) for name in self._rival.PACKAGES}

@@ -21,7 +21,7 @@ use zrecord_host::{Buffer, Codec, Format, Mode, OpenOptions, pool};
 use crate::encoding::Encoding;
 use crate::sources::Limit;
 
-pub type AnyError = Box<dyn Error + Send + Sync>;
+type AnyError = Box<dyn Error + Send + Sync>;
 
 /// A question of the benchmark.
 #[derive(Deserialize)]

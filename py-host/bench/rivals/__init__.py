@@ -7,6 +7,7 @@ A module has ``PACKAGES``, the names under which its packages are installed;
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy.typing as npt
 
 Indices = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint8]
+
+BLOCK_BYTES = 64 << 20
 
 
 class Reader:
@@ -29,6 +32,41 @@ class Reader:
 
     def close(self) -> None:
         """Lets go of the store."""
+
+
+class Untyped(Reader):
+    """A store of loaderx's interface, which ours has too, by its own methods."""
+
+    def __init__(self, store: Any, record_bytes: int) -> None:
+        self._store = store
+        self._record_bytes = record_bytes
+        self._offsets = np.empty(0, np.uint64)
+
+    def gather(self, idx: Indices) -> npt.NDArray[Any]:
+        out = np.empty((len(idx), self._record_bytes), np.uint8)
+        self.into(idx, out)
+        return out
+
+    def into(self, idx: Indices, out: Rows) -> None:
+        if len(self._offsets) != len(idx):
+            self._offsets = offsets(len(idx), self._record_bytes)
+        self._store.gather(idx, out, self._offsets)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def blocks(rows: Rows) -> Iterator[tuple[Rows, npt.NDArray[np.uint64]]]:
+    """Rows in blocks as a converter takes them, and where each row begins."""
+    step = max(1, BLOCK_BYTES // rows.shape[1])
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step]
+        yield block, offsets(len(block), rows.shape[1])
+
+
+def offsets(count: int, record_bytes: int) -> npt.NDArray[np.uint64]:
+    """Where each of some records begins that lie one behind the other."""
+    return np.arange(count, dtype=np.uint64) * np.uint64(record_bytes)
 
 
 def joined(records: list[bytes], record_bytes: int) -> Rows:

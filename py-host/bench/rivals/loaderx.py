@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import loaderx.converter
 import loaderx.dataset
-import loaderx.zrecord
 import numpy as np
 import numpy.typing as npt
+from loaderx.zrecord import Zrecord
 
-from rivals import Indices, Reader, Rows
+from rivals import Indices, Reader, Rows, Untyped, blocks
 
 PACKAGES = ("loaderx",)
 
@@ -20,25 +21,33 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     loaderx.converter.from_numpy(str(folder), np.asarray(rows), codec)
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
-    return _Store(str(folder), rows.shape[1])
+def append(folder: Path, rows: Rows, codec: str, sync: bool, **_: Any) -> Callable[[], None]:
+    store = Zrecord(str(folder), codec)
+    for block, offsets in blocks(rows):
+        store.append(block, offsets)
+    if sync:
+        store.sync()
+    close: Callable[[], None] = store.close
+    return close
 
 
-class _Store(Reader):
-    def __init__(self, folder: str, record_bytes: int) -> None:
+def open(folder: Path, rows: Rows, codec: str, *, typed: bool = True, **_: Any) -> Reader:
+    untyped = Untyped(Zrecord(str(folder)), rows.shape[1])
+    return _Typed(str(folder), untyped) if typed else untyped
+
+
+class _Typed(Reader):
+    def __init__(self, folder: str, untyped: Untyped) -> None:
         self._dataset = loaderx.dataset.DenseDataset(folder)
-        self._store = loaderx.zrecord.Zrecord(folder)
-        self._record_bytes = np.uint64(record_bytes)
-        self._offsets = np.empty(0, np.uint64)
+        self._untyped = untyped
 
     def gather(self, idx: Indices) -> npt.NDArray[Any]:
-        return self._dataset[idx]
+        batch: npt.NDArray[Any] = self._dataset[idx]
+        return batch
 
     def into(self, idx: Indices, out: Rows) -> None:
-        if len(self._offsets) != len(idx):
-            self._offsets = np.arange(len(idx), dtype=np.uint64) * self._record_bytes
-        self._store.gather(idx, out, self._offsets)
+        self._untyped.into(idx, out)
 
     def close(self) -> None:
         self._dataset.close()
-        self._store.close()
+        self._untyped.close()

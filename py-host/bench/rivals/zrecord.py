@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 import zrecord as zr
 
-from rivals import Indices, Reader, Rows
+from rivals import Indices, Reader, Rows, Untyped, blocks
 
 PACKAGES = ("zrecord",)
+
 
 
 def write(
@@ -20,14 +22,51 @@ def write(
     *,
     format: str = "extended",
     min_saving: float | None = None,
+    level: int | None = None,
+    dict_size: int | None = None,
     **_: Any,
 ) -> None:
-    zr.from_numpy(folder, rows, codec, format=format, min_saving=min_saving)
+    zr.from_numpy(
+        folder,
+        rows,
+        codec,
+        dict_size=dict_size,
+        format=format,
+        level=level,
+        min_saving=min_saving,
+    )
+
+
+def append(
+    folder: Path,
+    rows: Rows,
+    codec: str,
+    sync: bool,
+    *,
+    min_saving: float | None = None,
+    level: int | None = None,
+    **_: Any,
+) -> Callable[[], None]:
+    store = zr.Zrecord(folder, codec, mode="x", level=level, min_saving=min_saving)
+    for block, offsets in blocks(rows):
+        store.append(block, offsets)
+    if sync:
+        store.sync()
+    return store.close
 
 
 def open(
-    folder: Path, rows: Rows, codec: str, *, verify: str = "first", io: str = "map", **_: Any
+    folder: Path,
+    rows: Rows,
+    codec: str,
+    *,
+    verify: str = "first",
+    io: str = "map",
+    typed: bool = True,
+    **_: Any,
 ) -> Reader:
+    if not typed:
+        return Untyped(zr.Zrecord(folder, mode="r"), rows.shape[1])
     return _Dataset(zr.DenseDataset(folder, verify=verify, io=io))
 
 
