@@ -40,7 +40,7 @@ class Gathering:
         options: dict[str, Any],
     ) -> None:
         self._rival: Any = importlib.import_module(f"rivals.{rival}")
-        self._folder, self._codec, self._options = folder, codec, options
+        self.folder, self._codec, self._options = folder, codec, options
         self._rows: Rows = np.load(rows, mmap_mode="r")
         self._way, self._batch = way, batch
         self._reader: Reader | None = None
@@ -49,8 +49,8 @@ class Gathering:
 
     def write(self) -> None:
         """Makes the store, unless another contender of this rival has."""
-        if not self._folder.exists():
-            self._rival.write(self._folder, self._rows, self._codec, **self._options)
+        if not self.folder.exists():
+            self._rival.write(self.folder, self._rows, self._codec, **self._options)
 
     def begin(self, idx: Indices) -> float:
         """The seconds of opening the store and of the first batch."""
@@ -60,7 +60,7 @@ class Gathering:
             # Also where another process has just read the store: warm memory.
             self._out = aligned(self._batch, self._rows.shape[1], self._way == "out+16")
         started = time.perf_counter()
-        self._reader = self._rival.open(self._folder, self._rows, self._codec, **self._options)
+        self._open()
         batch = self._gather(idx)
         elapsed = time.perf_counter() - started
         self._compare(batch, idx)
@@ -95,6 +95,15 @@ class Gathering:
         if self._reader is not None:
             self._reader.close()
         self._reader = self._out = None
+
+    def reopen(self) -> None:
+        """Closes the store and opens it anew."""
+        assert self._reader is not None
+        self._reader.close()
+        self._open()
+
+    def _open(self) -> None:
+        self._reader = self._rival.open(self.folder, self._rows, self._codec, **self._options)
 
     def _gather(self, idx: Indices) -> npt.NDArray[Any]:
         assert self._reader is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,18 @@ class Stand:
 class Stands:
     """Everybody who gathers from one array of rows."""
 
-    def __init__(self, session: Session, table: Table, rows: Path, batch: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        table: Table,
+        rows: Path,
+        batch: int,
+        kind: str = "gathering:Gathering",
+        arguments: Callable[[Entry], dict[str, Any]] = lambda entry: {},
+    ) -> None:
+        """``kind`` is what is made in the processes, with these arguments more."""
         self._session = session
+        self._kind, self._arguments = kind, arguments
         self.table = table
         self.rows_path = rows
         self.rows: npt.NDArray[np.uint8] = np.load(rows, mmap_mode="r")
@@ -87,7 +97,8 @@ class Stands:
         folder = self.folder / entry.store
         remote = self._session.make(
             entry.rival,
-            "gathering:Gathering",
+            self._kind,
+            **self._arguments(entry),
             rival=entry.rival,
             folder=folder,
             rows=self.rows_path,

@@ -110,7 +110,7 @@ def duration(seconds: float) -> str:
 
 
 def count(bytes: float) -> str:
-    return f"{bytes / 1e6:.1f} MB"
+    return f"{bytes / 1e6:.4g} MB"
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:

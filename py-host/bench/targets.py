@@ -9,9 +9,9 @@ from typing import Any
 
 from tables import Table, duration
 
-BEST_NUMPY = "numpy ... out"
-OLD = "loaderx 0.9.4 ..."
-NEWEST = "loaderx newest ..."
+BEST_NUMPY = "numpy ...out"
+OLD = "loaderx 0.9.4..."
+NEWEST = "loaderx newest..."
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Target:
         if not self.theirs:
             return what
         of = "" if self.measure == "seconds" else f" in {self.measure}"
-        against = self.theirs.replace(" ...", "").replace("...", "")
+        against = self.theirs.replace("...", " ").strip()
         return f"{what} against {against}{of}"
 
 
@@ -61,7 +61,7 @@ class Verdict:
         """One line, as ``... 1.92x (target 1.7x) met``."""
         target = self.target
         if math.isnan(target.at_most):
-            wanted, show = f"{target.at_least:g}x", _ratio
+            wanted, show = f"{target.at_least:.3g}x", _ratio
         else:
             wanted, show = f"at most {duration(target.at_most)}", duration
         if self.measured is None:

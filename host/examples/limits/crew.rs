@@ -26,6 +26,10 @@ pub trait Source: Sync {
     -> Result<(), AnyError>;
 }
 
+/// After so many turns of waiting a thread lets others have its core: on a busy
+/// machine it may be the one that the other thread needs.
+const SPINS_MAX: usize = 1 << 16;
+
 /// How far ahead records are approached.
 const AHEAD: usize = 6;
 
@@ -77,8 +81,14 @@ impl Gate {
 }
 
 fn spin_until(counter: &AtomicUsize, wanted: usize) {
+    let mut spins = 0;
     while counter.load(Ordering::Acquire) < wanted {
-        hint::spin_loop();
+        spins += 1;
+        if spins < SPINS_MAX {
+            hint::spin_loop();
+        } else {
+            thread::yield_now();
+        }
     }
 }
 

@@ -20,6 +20,8 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
 
 def open(folder: Path, rows: Rows, codec: str, *, how: str = "clip", **_: Any) -> Reader:
     mapped = np.load(folder / "rows.npy", mmap_mode="r")
+    if how == "slice":
+        return _Slice(mapped)
     return _Fancy(mapped) if how == "fancy" else _Take(mapped, how)
 
 
@@ -55,3 +57,19 @@ class _Fancy(Reader):
 
     def close(self) -> None:
         self._mapped = None
+
+
+class _Slice(_Fancy):
+    """Neighbouring rows as a slice, others as they come."""
+
+    def gather(self, idx: Indices) -> npt.NDArray[Any]:
+        assert self._mapped is not None
+        return np.array(self._mapped[_slice(idx)])
+
+    def into(self, idx: Indices, out: Rows) -> None:
+        assert self._mapped is not None
+        np.copyto(out, self._mapped[_slice(idx)])
+
+
+def _slice(idx: Indices) -> Any:
+    return slice(idx[0], idx[-1] + 1) if bool(np.all(np.diff(idx) == 1)) else idx
