@@ -19,6 +19,7 @@ from pathlib import Path
 import machine
 import results
 import targets
+from goals import GOALS
 from session import Session, Settings
 from tables import Table
 
@@ -41,7 +42,7 @@ def main() -> int:
     for kind in kinds:
         with folder_in(arguments.folder) as folder, Session(settings, folder) as session:
             tables = list(printed(importlib.import_module(f"kinds.{kind}").run(session)))
-            verdicts = targets.judge(kind, tables)
+            verdicts = targets.judge(GOALS[kind], tables)
             about = {**machine.describe(), "versions": dict(sorted(session.versions.items()))}
         report(kind, about, tables, verdicts, settings, arguments.save)
     return 0

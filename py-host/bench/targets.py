@@ -1,4 +1,4 @@
-"""What must be reached, in one table, and whether it was."""
+"""Judging what was measured by what must be reached, which ``goals.py`` lists."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from typing import Any
 
 from tables import Table, duration
 
-BEST_NUMPY = "numpy ...out"
-OLD = "loaderx 0.9.4..."
-NEWEST = "loaderx newest..."
-
-
 @dataclass(frozen=True)
 class Target:
     """Of ``ours``, in the table of that name, against the best of ``theirs``.
@@ -23,7 +18,6 @@ class Target:
     is a number of seconds for ours alone.
     """
 
-    kind: str
     table: str
     ours: str
     theirs: str = ""
@@ -86,10 +80,10 @@ def _ratio(value: float) -> str:
     return f"{value:.2f}x"
 
 
-def judge(kind: str, tables: Sequence[Table]) -> list[Verdict]:
-    """Every target of that kind, in order."""
+def judge(targets: Sequence[Target], tables: Sequence[Table]) -> list[Verdict]:
+    """Every target, in order."""
     by_name = {table.name: table for table in tables}
-    return [_judge(target, by_name.get(target.table)) for target in TARGETS if target.kind == kind]
+    return [_judge(target, by_name.get(target.table)) for target in targets]
 
 
 def _judge(target: Target, table: Table | None) -> Verdict:
@@ -122,55 +116,3 @@ def matches(pattern: str, label: str) -> bool:
 def _why(table: Table, pattern: str) -> str:
     reasons = (reason for label, reason in table.skipped.items() if matches(pattern, label))
     return next(reasons, f"{pattern} did not take part")
-
-
-def _gather(codec: str, workload: str, *rest: tuple[str, str, float]) -> list[Target]:
-    table = f"{codec} gather, {workload}"
-    return [Target("store", table, ours, theirs, least) for ours, theirs, least in rest]
-
-
-OUT, NEW = "zrecord, out", "zrecord, new"
-COPYING, DECODING = "limit: copy on all cores", "limit: libzstd on all cores"
-
-STORE = [
-    *_gather(
-        "raw",
-        "12 KiB, noisy",
-        (OUT, BEST_NUMPY, 1.7),
-        (NEW, BEST_NUMPY, 1.3),
-        (OUT, "loaderx 0.9.4, out", 3),
-        (OUT, COPYING, 0.85),
-        ("zrecord, out at page + 16", OUT, 1 / 1.2),
-    ),
-    *_gather("raw", "256 B, noisy", (OUT, BEST_NUMPY, 1.3), (OUT, OLD, 10)),
-    *_gather("raw", "1 KiB, noisy", (OUT, BEST_NUMPY, 1.3), (OUT, OLD, 10)),
-    *_gather(
-        "raw",
-        "150 KiB, noisy",
-        (OUT, BEST_NUMPY, 2.2),
-        (NEW, BEST_NUMPY, 2.2),
-        (OUT, OLD, 4),
-        (NEW, OLD, 4),
-    ),
-    *_gather(
-        "zstd",
-        "12 KiB, noisy",
-        (OUT, DECODING, 0.9),
-        (OUT, OLD, 1.03),
-        ("zrecord, default min_saving, out", OLD, 8),
-    ),
-    Target(
-        "store",
-        "zstd gather, 12 KiB, noisy",
-        "zrecord, default min_saving, out",
-        OLD,
-        1 / 1.05,
-        measure="disk",
-    ),
-    *_gather("zstd", "12 KiB, smooth", (OUT, DECODING, 0.9), (OUT, OLD, 1.15)),
-    *_gather("zstd_dict", "12 KiB, smooth", (OUT, DECODING, 0.9), (OUT, OLD, 1.3)),
-    *_gather("zstd_dict", "12 KiB, structured", (OUT, DECODING, 0.9), (OUT, OLD, 1.3)),
-    *_gather("zstd_dict", "64 B, digits", (OUT, DECODING, 0.9), (OUT, OLD, 1.3)),
-]
-
-TARGETS = [*STORE]

@@ -19,7 +19,8 @@ class Writing:
     Typed, a rival's ``write`` does it. Untyped, its ``append(folder, rows, codec,
     sync, **options)`` does, with nothing around it, and returns what closes the
     store afterwards; where it has none, again ``write``, and its files are
-    synced one by one.
+    synced one by one. With a ``template``, its ``prepare`` trains a dictionary
+    into that before anything is timed.
     """
 
     def __init__(
@@ -29,6 +30,9 @@ class Writing:
         self._rows = np.load(rows)
         self._codec, self._sync = codec, sync
         self._options = {"typed": False, **options}
+        template = self._options.get("template")
+        if template is not None:
+            self._rival.prepare(rows=self._rows, **options)
         self._peak = 0
 
     def turn(self, folder: Path) -> list[float]:

@@ -17,6 +17,8 @@ Indices = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.uint8]
 
 BLOCK_BYTES = 64 << 20
+SAMPLES = 8192
+SAMPLE_BYTES = 64 << 20
 
 
 class Reader:
@@ -67,6 +69,14 @@ def blocks(rows: Rows) -> Iterator[tuple[Rows, npt.NDArray[np.uint64]]]:
 def offsets(count: int, record_bytes: int) -> npt.NDArray[np.uint64]:
     """Where each of some records begins that lie one behind the other."""
     return np.arange(count, dtype=np.uint64) * np.uint64(record_bytes)
+
+
+def train(store: Any, rows: Rows, dict_size: int | None) -> None:
+    """Trains a dictionary as both converters do: on rows spread over all."""
+    count = min(len(rows), SAMPLES, SAMPLE_BYTES // rows.shape[1])
+    samples = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(np.int64))]
+    sizes = np.full(len(samples), rows.shape[1], np.uint64)
+    store.train_dict(samples, sizes, dict_size or min(max(samples.size // 100, 8 << 10), 1 << 20))
 
 
 def joined(records: list[bytes], record_bytes: int) -> Rows:

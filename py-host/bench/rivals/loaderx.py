@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,28 @@ import numpy as np
 import numpy.typing as npt
 from loaderx.zrecord import Zrecord
 
-from rivals import Indices, Reader, Rows, Untyped, blocks
+from rivals import Indices, Reader, Rows, Untyped, blocks, train
 
 PACKAGES = ("loaderx",)
+DICTIONARY = "dict.zr"
 
 
 def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     loaderx.converter.from_numpy(str(folder), np.asarray(rows), codec)
 
 
-def append(folder: Path, rows: Rows, codec: str, sync: bool, **_: Any) -> Callable[[], None]:
+def prepare(template: Path, rows: Rows, *, dict_size: int | None = None, **_: Any) -> None:
+    store = Zrecord(str(template), "zstd_dict")
+    train(store, rows, dict_size)
+    store.close()
+
+
+def append(
+    folder: Path, rows: Rows, codec: str, sync: bool, *, template: Path | None = None, **_: Any
+) -> Callable[[], None]:
+    if template is not None:
+        folder.mkdir()
+        shutil.copy(template / DICTIONARY, folder)
     store = Zrecord(str(folder), codec)
     for block, offsets in blocks(rows):
         store.append(block, offsets)

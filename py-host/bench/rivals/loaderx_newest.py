@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,17 @@ SAMPLE_ROWS = 8192
 """Its dictionary is trained on a store that is there, here one of so many rows."""
 
 
-def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
-    dictionary = _dictionary(folder, rows) if codec == "zstd_dict" else None
+def prepare(template: Path, rows: Rows, **_: Any) -> None:
+    template.write_bytes(_dictionary(template, rows))
+
+
+def write(
+    folder: Path, rows: Rows, codec: str, *, template: Path | None = None, **_: Any
+) -> None:
+    if template is not None:
+        dictionary: bytes | None = template.read_bytes()
+    else:
+        dictionary = _dictionary(folder, rows) if codec == "zstd_dict" else None
     step = max(1, BLOCK_BYTES // rows.shape[1])
     with DenseWriter(
         folder, np.uint8, rows.shape[1:], codec=codec, dict_bytes=dictionary
@@ -34,6 +44,7 @@ def _dictionary(folder: Path, rows: Rows) -> bytes:
     write(sample, rows[:: max(1, len(rows) // SAMPLE_ROWS)], "raw")
     with DenseStore(sample) as store, Allocator("cpu") as allocator:
         trained: bytes = train_dict(store.bind(allocator))
+    shutil.rmtree(sample)
     return trained
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 import zrecord as zr
 
-from rivals import Indices, Reader, Rows, Untyped, blocks
+from rivals import Indices, Reader, Rows, Untyped, blocks, train
 
 PACKAGES = ("zrecord",)
 
@@ -37,6 +38,11 @@ def write(
     )
 
 
+def prepare(template: Path, rows: Rows, *, dict_size: int | None = None, **_: Any) -> None:
+    with zr.Zrecord(template, "zstd_dict", mode="x") as store:
+        train(store, rows, dict_size)
+
+
 def append(
     folder: Path,
     rows: Rows,
@@ -45,9 +51,12 @@ def append(
     *,
     min_saving: float | None = None,
     level: int | None = None,
+    template: Path | None = None,
     **_: Any,
 ) -> Callable[[], None]:
-    store = zr.Zrecord(folder, codec, mode="x", level=level, min_saving=min_saving)
+    if template is not None:
+        shutil.copytree(template, folder)
+    store = zr.Zrecord(folder, codec, mode="a", level=level, min_saving=min_saving)
     for block, offsets in blocks(rows):
         store.append(block, offsets)
     if sync:
