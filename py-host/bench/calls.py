@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import memory
 import numpy as np
 import zrecord as zr
-
-import memory
 from gathering import Gathering, aligned
 from rivals import Rows, offsets
 
@@ -98,7 +98,7 @@ class Single:
         """The seconds of copying a record that is at hand into memory that is."""
         records = [self._rows[index] for index in indices]
         out = aligned(1, self._rows.shape[1])[0]
-        return mean([lambda record=record: np.copyto(out, record) for record in records])
+        return mean([functools.partial(np.copyto, out, record) for record in records])
 
 
 class Chunks:

@@ -8,10 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import memory
 import numpy as np
 import numpy.typing as npt
-
-import memory
 from rivals import Indices, Reader, Rows
 
 PAGE = 4096
@@ -103,7 +102,7 @@ class Gathering:
         self._open()
 
     def _open(self) -> None:
-        self._reader = self._rival.open(self.folder, self._rows, self._codec, **self._options)
+        self._reader = self._rival.open_store(self.folder, self._rows, self._codec, **self._options)
 
     def _gather(self, idx: Indices) -> npt.NDArray[Any]:
         assert self._reader is not None

@@ -33,9 +33,7 @@ STORE = [
     ),
     *ratios("raw gather, 256 B, noisy", (OUT, NUMPY, 1.3), (OUT, OLD, 10)),
     *ratios("raw gather, 1 KiB, noisy", (OUT, NUMPY, 1.3), (OUT, OLD, 10)),
-    *ratios(
-        "raw gather, 150 KiB, noisy", (OUT, NUMPY, 2.2), (NEW, NUMPY, 2.2), (OUT, OLD, 4)
-    ),
+    *ratios("raw gather, 150 KiB, noisy", (OUT, NUMPY, 2.2), (NEW, NUMPY, 2.2), (OUT, OLD, 4)),
     *ratios(
         "zstd gather, 12 KiB, noisy",
         (OUT, LIBZSTD, 0.9),
@@ -123,9 +121,7 @@ COLD = ratios(
 SMALL = [
     Target("opening", "zrecord, many records", at_most=5e-3),
     # Whatever the count: not a fifth more memory.
-    Target(
-        "opening", "zrecord, many records", "zrecord, few records", 1 / 1.2, measure="memory"
-    ),
+    Target("opening", "zrecord, many records", "zrecord, few records", 1 / 1.2, measure="memory"),
     Target("one record, 256 B", "zrecord, above the copy", at_most=2e-6),
     Target("one record, 12 KiB", "zrecord, above the copy", at_most=2e-6),
     # Flat: not a fifth more.

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from worker import WorkerError
 
 Indices = npt.NDArray[np.int64]

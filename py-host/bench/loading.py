@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import memory
+import numpy as np
 from loaders import Loader, Settings, transform
 from rivals import Rows
 from workloads import stamps
@@ -41,7 +40,7 @@ class Loading:
         gc.collect()
         self._held = memory.held()
         started = time.perf_counter()
-        self._loader = self._module.open(self._folder, self._rows, self._settings)
+        self._loader = self._module.open_loader(self._folder, self._rows, self._settings)
         self._loader.next()
         return time.perf_counter() - started
 
@@ -76,11 +75,11 @@ class Loading:
         for _ahead in range(2 * (self._settings.prefetch + self._settings.workers)):
             following()
         started = time.perf_counter()
-        for count in range(1, BATCHES + 1):
+        count, elapsed = 0, 0.0
+        while count < BATCHES and elapsed < TURN_SECONDS:
             following()
+            count += 1
             elapsed = time.perf_counter() - started
-            if elapsed > TURN_SECONDS:
-                break
         return [elapsed / count]
 
     def close(self) -> None:

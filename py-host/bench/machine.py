@@ -62,7 +62,8 @@ def _quota() -> str:
             quota, period = two.read_text().split()
         else:
             quota, period = (
-                (one / name).read_text().strip() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+                (one / name).read_text().strip()
+                for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
             )
     except OSError:
         return "none"

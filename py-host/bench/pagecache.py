@@ -70,14 +70,17 @@ def share_in_memory(files: Iterable[Path]) -> float:
         size = file.stat().st_size
         if size == 0:
             continue
-        with file.open("rb") as opened, contextlib.closing(
-            mmap.mmap(opened.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
-        ) as mapped:
+        with (
+            file.open("rb") as opened,
+            contextlib.closing(
+                mmap.mmap(opened.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
+            ) as mapped,
+        ):
             pages = -(-size // PAGE)
             resident = np.zeros(pages, np.uint8)
-            bytes = np.frombuffer(mapped, np.uint8)
-            libc.mincore(bytes.ctypes.data, size, resident.ctypes.data)
-            del bytes
+            memory = np.frombuffer(mapped, np.uint8)
+            libc.mincore(memory.ctypes.data, size, resident.ctypes.data)
+            del memory
             found += int((resident & 1).sum())
             total += pages
     return found / max(total, 1)

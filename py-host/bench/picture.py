@@ -7,7 +7,6 @@ from pathlib import Path
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
 from results import Result
 from tables import Row, Table, duration, is_ours
 

@@ -48,3 +48,11 @@ def write(result: Result, folder: Path) -> Path:
     path = folder / f"{result.name}.json"
     path.write_text(json.dumps(result.as_json(), indent=1) + "\n")
     return path
+
+
+def new_log() -> Path:
+    """The path of an empty file for what the contenders' packages print."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    path = SCRATCH / "contenders.log"
+    path.write_text("")
+    return path

@@ -21,7 +21,7 @@ import results
 import targets
 from goals import GOALS
 from session import Session, Settings
-from tables import Table
+from tables import Table, is_ours
 
 KINDS = ("sampler", "store", "loader", "write", "cold", "small")
 
@@ -37,15 +37,20 @@ def main() -> int:
         drop=arguments.drop,
         limits=arguments.limits,
         torch=arguments.torch_python,
+        log=results.new_log(),
     )
     kinds = KINDS if arguments.kind == "all" else (arguments.kind,)
+    failed: list[str] = []
     for kind in kinds:
         with folder_in(arguments.folder) as folder, Session(settings, folder) as session:
             tables = list(printed(importlib.import_module(f"kinds.{kind}").run(session)))
             verdicts = targets.judge(GOALS[kind], tables)
             about = {**machine.describe(), "versions": dict(sorted(session.versions.items()))}
         report(kind, about, tables, verdicts, settings, arguments.save)
-    return 0
+        failed += failures_of_ours(tables)
+    for line in failed:
+        print(f"FAILED: {line}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def parse() -> argparse.Namespace:
@@ -68,7 +73,10 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--limits", type=Path, help="the limits program (given by xtask)")
     parser.add_argument("--torch-python", type=Path, help="a Python with torch (given by xtask)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.save and arguments.quick:
+        parser.error("a quick run is not worth saving")
+    return arguments
 
 
 @contextlib.contextmanager
@@ -82,6 +90,16 @@ def printed(tables: Iterator[Table]) -> Iterator[Table]:
     for table in tables:
         print(f"\n{table.text()}", flush=True)
         yield table
+
+
+def failures_of_ours(tables: list[Table]) -> list[str]:
+    """A rival may fail; ours may not."""
+    return [
+        f"{table.name}: {label}: {reason}"
+        for table in tables
+        for label, reason in table.skipped.items()
+        if is_ours(label)
+    ]
 
 
 def report(
@@ -102,7 +120,8 @@ def report(
     if isinstance(versions, dict):
         print("\nversions: " + ", ".join(f"{name} {v}" for name, v in versions.items()))
     result = results.Result(kind, about, tables, verdicts, settings.quick)
-    print(f"results: {results.write(result, results.SCRATCH)}", flush=True)
+    print(f"results: {results.write(result, results.SCRATCH)}")
+    print(f"what the contenders printed: {settings.log}", flush=True)
     if is_saved:
         import picture
 

@@ -17,7 +17,7 @@ class Sampling:
     def __init__(self, contender: str, length: int, batch: int, mode: str) -> None:
         module = importlib.import_module(f"samplers.{contender}")
         self._length, self._batch = length, batch
-        self._draws = module.open(length, batch, mode)
+        self._draws = module.open_sampler(length, batch, mode)
         self._calls = self._draws.calls
 
     def check(self) -> None:
@@ -34,7 +34,7 @@ class Sampling:
 
     def turn(self, _: object) -> list[float]:
         """The seconds of a batch: the mean of as many as fill a turn."""
-        calls = self._calls or self._fitting_calls()
+        calls: int = self._calls or self._fitting_calls()
         draw = self._draws.draw
         started = time.perf_counter()
         for _call in range(calls):
@@ -52,5 +52,6 @@ class Sampling:
             for _call in range(calls):
                 self._draws.draw()
             elapsed = time.perf_counter() - started
-        self._calls = max(1, int(calls * TURN_SECONDS / elapsed))
-        return self._calls
+        fitting = max(1, int(calls * TURN_SECONDS / elapsed))
+        self._calls = fitting
+        return fitting

@@ -34,6 +34,8 @@ class Settings:
     """The limits program."""
     torch: Path | None = None
     """The interpreter of the environment with torch."""
+    log: Path | None = None
+    """Where goes what the contenders' packages print."""
 
     def scaled(self, quick: int, usual: int) -> int:
         return quick if self.quick else usual
@@ -51,6 +53,7 @@ class Session:
         self.versions: dict[str, str] = {}
         self.absent: dict[str, str] = _not_installed()
         """Contenders that are not there at all, and why."""
+        self._log = settings.log.open("a") if settings.log else sys.stderr
         self._workers: dict[str, Worker] = {}
         self._program: Program | None = None
         self._made = 0
@@ -67,6 +70,8 @@ class Session:
         self.end_workers()
         if self._program is not None:
             self._program.close()
+        if self._log is not sys.stderr:
+            self._log.close()
 
     def end_workers(self) -> None:
         """Ends the contenders' processes; the next use starts new ones."""
@@ -95,22 +100,17 @@ class Session:
             self._workers[name] = worker
         return self._workers[name]
 
-    def end(self, worker: Worker) -> None:
-        """Ends one process."""
-        worker.close()
-        self._workers = {name: w for name, w in self._workers.items() if w is not worker}
-
     def _start(self, rival: str) -> Worker:
         if rival.endswith("_newest"):
             folder = Path(sys.prefix) / NEWEST
             if not folder.is_dir():
                 raise WorkerError(f"{folder.name} is not installed")
-            return Worker(rival, packages=folder)
+            return Worker(self._log, packages=folder)
         if rival in NEED_TORCH:
             if self.settings.torch is None:
                 raise WorkerError("only on request: --torch")
-            return Worker(rival, python=str(self.settings.torch))
-        return Worker(rival)
+            return Worker(self._log, python=str(self.settings.torch))
+        return Worker(self._log)
 
     def make(self, rival: str, kind: str, /, fresh: str = "", **arguments: Any) -> Remote:
         """An object in the process of a rival."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from limits import Indices, Limit
 from session import Session
 from tables import Table
@@ -67,7 +66,7 @@ class Stands:
         rows: Path,
         batch: int,
         kind: str = "gathering:Gathering",
-        arguments: Callable[[Entry], dict[str, Any]] = lambda entry: {},
+        arguments: Callable[[Entry], dict[str, Any]] = lambda _: {},
     ) -> None:
         """``kind`` is what is made in the processes, with these arguments more."""
         self._session = session

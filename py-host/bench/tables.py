@@ -116,8 +116,8 @@ def count(bytes: float) -> str:
 def _aligned(rows: list[list[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  " + row[0].ljust(widths[0]) + "".join(
-            "  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
-        )
+        "  "
+        + row[0].ljust(widths[0])
+        + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
         for row in rows
     ]

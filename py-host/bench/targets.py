@@ -9,6 +9,7 @@ from typing import Any
 
 from tables import Table, duration
 
+
 @dataclass(frozen=True)
 class Target:
     """Of ``ours``, in the table of that name, against the best of ``theirs``.
@@ -54,14 +55,13 @@ class Verdict:
     def text(self) -> str:
         """One line, as ``... 1.92x (target 1.7x) met``."""
         target = self.target
-        if math.isnan(target.at_most):
-            wanted, show = f"{target.at_least:.3g}x", _ratio
-        else:
-            wanted, show = f"at most {duration(target.at_most)}", duration
+        is_ratio = math.isnan(target.at_most)
+        wanted = _ratio(target.at_least) if is_ratio else f"at most {duration(target.at_most)}"
         if self.measured is None:
             return f"{target.text}: not measured (target {wanted}): {self.reason}"
+        measured = _ratio(self.measured) if is_ratio else duration(self.measured)
         word = "met" if self.is_met else "MISSED"
-        return f"{target.text}: {show(self.measured)} (target {wanted}) {word}"
+        return f"{target.text}: {measured} (target {wanted}) {word}"
 
     def as_json(self) -> dict[str, Any]:
         absolute = not math.isnan(self.target.at_most)
@@ -81,14 +81,12 @@ def _ratio(value: float) -> str:
 
 
 def judge(targets: Sequence[Target], tables: Sequence[Table]) -> list[Verdict]:
-    """Every target, in order."""
+    """Every target of a table that is there, in order."""
     by_name = {table.name: table for table in tables}
-    return [_judge(target, by_name.get(target.table)) for target in targets]
+    return [_judge(t, by_name[t.table]) for t in targets if t.table in by_name]
 
 
-def _judge(target: Target, table: Table | None) -> Verdict:
-    if table is None:
-        return Verdict(target, None, "its table was not wanted")
+def _judge(target: Target, table: Table) -> Verdict:
     ours = _best(table, target.ours, target.measure)
     if ours is None:
         return Verdict(target, None, _why(table, target.ours))

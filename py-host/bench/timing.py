@@ -18,7 +18,9 @@ TURNS_MIN = 3
 class TurnTaker(Protocol):
     """Whoever can be given a turn."""
 
-    label: str
+    @property
+    def label(self) -> str:
+        """What it is called, once in each table."""
 
     def turn(self, payload: Any) -> list[float]:
         """Does the work; the seconds of each part of it."""
@@ -58,21 +60,23 @@ def interleave(
     rounds out, evenly over the whole run. Whoever fails is out, with the reason.
     """
     samples = {taker.label: Samples() for taker in takers}
-    for round in range(-WARMING_ROUNDS, rounds):
-        given = payload(WARMING_ROUNDS + round)
-        start = round % len(takers)
+    if not takers:
+        return samples
+    for step in range(-WARMING_ROUNDS, rounds):
+        given = payload(WARMING_ROUNDS + step)
+        start = step % len(takers)
         for taker in [*takers[start:], *takers[:start]]:
             mine = samples[taker.label]
-            if mine.failure is None and _takes_part(mine, round, rounds, seconds_max):
-                _take_turn(taker, given, mine, is_counted=round >= 0)
+            if mine.failure is None and _takes_part(mine, step, rounds, seconds_max):
+                _take_turn(taker, given, mine, is_counted=step >= 0)
     return samples
 
 
-def _takes_part(mine: Samples, round: int, rounds: int, seconds_max: float) -> bool:
-    if round < 0:
-        return round == -WARMING_ROUNDS or mine.spent < seconds_max / rounds
-    is_in_time = mine.spent <= seconds_max * (round + 1) / rounds
-    return is_in_time or TURNS_MIN - mine.turns >= rounds - round
+def _takes_part(mine: Samples, step: int, rounds: int, seconds_max: float) -> bool:
+    if step < 0:
+        return step == -WARMING_ROUNDS or mine.spent < seconds_max / rounds
+    is_in_time = mine.spent <= seconds_max * (step + 1) / rounds
+    return is_in_time or TURNS_MIN - mine.turns >= rounds - step
 
 
 def _take_turn(taker: TurnTaker, given: Any, mine: Samples, is_counted: bool) -> None:

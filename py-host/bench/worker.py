@@ -21,7 +21,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 FOLDER = Path(__file__).parent
 PR_SET_PDEATHSIG = 1
@@ -35,10 +35,10 @@ class Worker:
     """The benchmark's end: starts the process, and asks it."""
 
     def __init__(
-        self, name: str, python: str = sys.executable, packages: Path | None = None
+        self, log: TextIO, python: str = sys.executable, packages: Path | None = None
     ) -> None:
-        """``packages`` is a folder whose packages go before all others."""
-        self.name = name
+        """``packages`` is a folder whose packages go before all others; ``log``
+        gets what is printed."""
         environment = dict(os.environ)
         if packages is not None:
             environment["PYTHONPATH"] = str(packages)
@@ -46,6 +46,7 @@ class Worker:
             [python, str(FOLDER / "worker.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=log,
             env=environment,
             start_new_session=True,
         )
@@ -95,8 +96,8 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process, whatever it does."""
-        if self._process.poll() is None:
-            self._signal("SIGKILL") or self._process.kill()
+        if self._process.poll() is None and not self._signal("SIGKILL"):
+            self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -135,7 +136,7 @@ def serve() -> None:
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # What packages print goes where errors go, and so do those of children.
     os.dup2(2, 1)
-    sys.stdin = open(os.devnull)
+    sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     objects: dict[int, Any] = {}
     while True:
         try:
@@ -145,8 +146,7 @@ def serve() -> None:
         try:
             answer = (True, _answer(objects, *request))
         except BaseException as error:
-            if os.environ.get("ZRECORD_BENCH_TRACEBACKS"):
-                traceback.print_exc()
+            traceback.print_exc()
             answer = (False, one_line(error))
         _send(answers, answer)
 

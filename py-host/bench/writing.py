@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import memory
+import numpy as np
 
 
 class Writing:
@@ -49,9 +48,7 @@ class Writing:
 
     def _write(self, folder: Path) -> Any:
         if not self._options["typed"] and hasattr(self._rival, "append"):
-            return self._rival.append(
-                folder, self._rows, self._codec, self._sync, **self._options
-            )
+            return self._rival.append(folder, self._rows, self._codec, self._sync, **self._options)
         self._rival.write(folder, self._rows, self._codec, **self._options)
         if self._sync:
             sync_files(folder)
@@ -59,7 +56,7 @@ class Writing:
 
     def check(self, folder: Path) -> None:
         """Reads back what was written."""
-        reader = self._rival.open(folder, self._rows, self._codec, **self._options)
+        reader = self._rival.open_store(folder, self._rows, self._codec, **self._options)
         for start in range(0, len(self._rows), 256):
             idx = np.arange(start, min(start + 256, len(self._rows)))
             if not np.array_equal(reader.gather(idx), self._rows[idx]):

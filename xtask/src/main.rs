@@ -17,6 +17,7 @@ mod kill;
 mod lint;
 mod miri;
 mod python;
+mod rivals;
 mod steps;
 mod suite;
 mod system;
@@ -48,10 +49,12 @@ enum Job {
         #[arg(long)]
         all: bool,
     },
-    /// Time gathers beside loaderx and NumPy; `bench verify`: with and without
+    /// Time `store` (unless another is named), `sampler`, `loader`, `write`,
+    /// `cold`, `small` or `all` beside rivals; `verify`: with and without
     /// checksums.
     Bench {
-        /// `verify` and its arguments, or those for `py-host/bench/gather.py`.
+        /// `--torch`, `--quick`, `--save` and the rest that `bench store --help`
+        /// lists; or those of `verify`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

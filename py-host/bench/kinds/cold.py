@@ -33,8 +33,11 @@ RANDOM = (
     Entry("loaderx 0.9.4", "loaderx", way="out"),
     Entry("lmdb", "lmdb", way="out"),
 )
-SEQUENTIAL = (*RANDOM[:3], Entry("numpy slices", "numpy", way="out", options={"how": "slice"}),
-              *RANDOM[5:])
+SEQUENTIAL = (
+    *RANDOM[:3],
+    Entry("numpy slices", "numpy", way="out", options={"how": "slice"}),
+    *RANDOM[5:],
+)
 
 
 @dataclass
@@ -86,10 +89,10 @@ def measure(session: Session, name: str, order: str) -> Table:
         takers = [Cold(taker, stands.folder, dropper) for taker in stands.takers]
         everything = batches_of_all(records // BATCH * BATCH, BATCH)
 
-        def payload(round: int) -> list[Indices]:
+        def payload(step: int) -> list[Indices]:
             if order == "random":
-                return [stands.indices(BURST * round + i) for i in range(BURST)]
-            start = BURST * round % len(everything)
+                return [stands.indices(BURST * step + i) for i in range(BURST)]
+            start = BURST * step % len(everything)
             return everything[start : start + BURST]
 
         rounds, seconds = session.settings.scaled(1, 7), session.settings.scaled(1, 15)

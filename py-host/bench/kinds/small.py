@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-
 from session import Session
 from stands import Entry, Stand, Stands
 from tables import Row, Table, duration
@@ -56,7 +55,7 @@ def opening(session: Session, table: Table) -> None:
         takers.append(Stand(f"zrecord, {'many' if records == many else 'few'} records", remote))
         folders.append(folder)
     table.notes.append(f"few are 1,000 records, many are {many:,}, of {TINY_BYTES} bytes")
-    samples = interleave(takers, lambda round: None, session.settings.scaled(3, 50), 10)
+    samples = interleave(takers, lambda _: None, session.settings.scaled(3, 50), 10)
     for taker in takers:
         extras[taker.label] = taker.remote.call("memory")
         samples[taker.label].extras["memory"] = extras[taker.label]
@@ -88,8 +87,8 @@ def single(session: Session, table: Table) -> None:
         except WorkerError as error:
             table.skipped[label] = one_line(error)
 
-    def payload(round: int) -> list[int]:
-        drawn: list[int] = np.random.default_rng(round).integers(0, records, BATCH).tolist()
+    def payload(step: int) -> list[int]:
+        drawn: list[int] = np.random.default_rng(step).integers(0, records, BATCH).tolist()
         return drawn
 
     table.add(interleave(takers, payload, session.settings.scaled(3, 100), 2))
@@ -119,7 +118,7 @@ def more_records(session: Session, table: Table) -> None:
     takers = [taker for stands in opened for taker in stands.takers]
     samples = interleave(
         takers,
-        lambda round: [BURST * round + i for i in range(BURST)],
+        lambda step: [BURST * step + i for i in range(BURST)],
         session.settings.scaled(3, 100),
         5,
     )
@@ -150,4 +149,4 @@ def batches(session: Session, table: Table) -> None:
             takers.append(Stand(label, remote))
         except WorkerError as error:
             table.skipped[label] = one_line(error)
-    table.add(interleave(takers, lambda round: None, session.settings.scaled(3, 100), 2))
+    table.add(interleave(takers, lambda _: None, session.settings.scaled(3, 100), 2))

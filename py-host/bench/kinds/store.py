@@ -79,7 +79,7 @@ def measure(session: Session, case: Case) -> Table:
             stands.add_limit(LIMIT_DECODE, "decode", ours)
         samples = interleave(
             stands.takers,
-            lambda round: [stands.indices(1000 + BURST * round + i) for i in range(BURST)],
+            lambda step: [stands.indices(1000 + BURST * step + i) for i in range(BURST)],
             session.settings.scaled(3, 40),
             session.settings.scaled(1, 10) / 10,
         )

@@ -1,7 +1,7 @@
 """Whoever makes batches ahead: one module each.
 
 A module has ``PACKAGES`` as a rival has; ``write(folder, rows)``, which makes
-what it loads from; and ``open(folder, rows, settings)``, which returns a
+what it loads from; and ``open_loader(folder, rows, settings)``, which returns a
 :class:`Loader`.
 """
 

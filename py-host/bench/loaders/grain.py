@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
+import grain
 import numpy as np
 
 from loaders import Loader, Rows, Settings, transform
-
-logging.getLogger("absl").setLevel(logging.ERROR)  # It misses jax, which nobody needs.
-
-import grain  # noqa: E402
 
 PACKAGES = ("grain",)
 
@@ -22,7 +18,7 @@ def write(folder: Path, rows: Rows) -> None:
     np.save(folder / "rows.npy", rows)
 
 
-def open(folder: Path, rows: Rows, settings: Settings) -> Loader:
+def open_loader(folder: Path, rows: Rows, settings: Settings) -> Loader:
     source = _Source(folder / "rows.npy", settings.streams)
     dataset = grain.MapDataset.source(source).shuffle(seed=1).repeat().batch(settings.batch)
     if settings.transforms:

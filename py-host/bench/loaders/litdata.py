@@ -26,7 +26,7 @@ def write(folder: Path, rows: Rows) -> None:
     writer.merge(1)
 
 
-def open(folder: Path, rows: Rows, settings: Settings) -> Loader:
+def open_loader(folder: Path, rows: Rows, settings: Settings) -> Loader:
     dataset = litdata.StreamingDataset(str(folder), shuffle=True, drop_last=True)
     loader = litdata.StreamingDataLoader(
         dataset,

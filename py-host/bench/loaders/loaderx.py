@@ -19,15 +19,13 @@ def write(folder: Path, rows: Rows) -> None:
     loaderx.converter.from_numpy(str(folder), np.asarray(rows), "raw")
 
 
-def open(folder: Path, rows: Rows, settings: Settings) -> Loader:
+def open_loader(folder: Path, rows: Rows, settings: Settings) -> Loader:
     return _Loader(str(folder), settings)
 
 
 class _Loader(Loader):
     def __init__(self, folder: str, settings: Settings) -> None:
-        streams = {
-            f"stream {number}": DenseDataset(folder) for number in range(settings.streams)
-        }
+        streams = {f"stream {number}": DenseDataset(folder) for number in range(settings.streams)}
         options = {"transform": _transform} if settings.transforms else {}
         self._loader = DataLoader(
             streams, settings.workers, settings.batch, settings.prefetch, CYCLIC, **options

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import rivals.loaderx_newest
 from loaderx import Allocator
 from loaderx import Loader as TheirLoader
 from loaderx.sampler import Sampler
 from loaderx.zrecord import DenseStore
 
-import rivals.loaderx_newest
 from loaders import Loader, Rows, Settings, transform
 
 PACKAGES = ("loaderx",)
@@ -21,7 +21,7 @@ def write(folder: Path, rows: Rows) -> None:
     rivals.loaderx_newest.write(folder, rows, "raw")
 
 
-def open(folder: Path, rows: Rows, settings: Settings) -> Loader:
+def open_loader(folder: Path, rows: Rows, settings: Settings) -> Loader:
     return _Loader(folder, settings)
 
 
@@ -41,14 +41,16 @@ class _Loader(Loader):
         super().__init__(iter(self._loader))
 
     def arrays(self, batch: Any) -> list[Rows]:
-        return [np.from_dlpack(value) for value in batch[0].values()]
+        return [_rows(value) for value in batch[0].values()]
 
     def close(self) -> None:
         self._loader.close()
 
 
 def _transform(shards: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {name: transform(np.from_dlpack(value)) for name, value in shard.items()}
-        for shard in shards
-    ]
+    return [{name: transform(_rows(value)) for name, value in shard.items()} for shard in shards]
+
+
+def _rows(value: Any) -> Rows:
+    rows: Any = np.from_dlpack(value)
+    return np.asarray(rows, np.uint8)

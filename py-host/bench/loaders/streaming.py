@@ -22,7 +22,7 @@ def write(folder: Path, rows: Rows) -> None:
             writer.write({"row": np.array(row)})
 
 
-def open(folder: Path, rows: Rows, settings: Settings) -> Loader:
+def open_loader(folder: Path, rows: Rows, settings: Settings) -> Loader:
     dataset = StreamingDataset(local=str(folder), shuffle=True, batch_size=settings.batch)
     loader = DataLoader(
         dataset,

@@ -22,7 +22,7 @@ def write(folder: Path, rows: Rows) -> None:
     np.save(folder / "rows.npy", rows)
 
 
-def open(folder: Path, rows: Rows, settings: Settings) -> Loader:
+def open_loader(folder: Path, rows: Rows, settings: Settings) -> Loader:
     dataset: Any = _Mapped(folder / "rows.npy")
     collate: Any = None
     if settings.way == "zrecord":
@@ -45,7 +45,7 @@ def _endless(loader: Any) -> Iterator[Any]:
         yield from loader
 
 
-class _Mapped(Dataset[Any]):
+class _Mapped(Dataset[Any]):  # type: ignore[misc]
     def __init__(self, path: Path) -> None:
         self._rows: Rows = np.load(path, mmap_mode="r")
 
@@ -57,7 +57,7 @@ class _Mapped(Dataset[Any]):
         return np.array(self._rows[index])
 
 
-class _Streams(Dataset[Any]):
+class _Streams(Dataset[Any]):  # type: ignore[misc]
     """Batches of several streams, or transformed, made in one call."""
 
     def __init__(self, dataset: Any, settings: Settings) -> None:

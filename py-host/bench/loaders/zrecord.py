@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import zrecord as zr
-
 from gathering import aligned
+
 from loaders import Loader, Rows, Settings, transform
 
 PACKAGES = ("zrecord",)
@@ -19,7 +19,7 @@ def write(folder: Path, rows: Rows) -> None:
     zr.from_numpy(folder, rows, "raw")
 
 
-def open(folder: Path, rows: Rows, settings: Settings) -> Loader:
+def open_loader(folder: Path, rows: Rows, settings: Settings) -> Loader:
     datasets = [zr.DenseDataset(folder) for _ in range(settings.streams)]
     if settings.way == "bare":
         return Loader(_bare(datasets, rows.shape[1], settings))

@@ -2,7 +2,7 @@
 
 A module has ``PACKAGES``, the names under which its packages are installed;
 ``write(folder, rows, codec, **options)``, which makes a new store of it; and
-``open(folder, rows, codec, **options)``, which returns a :class:`Reader`.
+``open_store(folder, rows, codec, **options)``, which returns a :class:`Reader`.
 """
 
 from __future__ import annotations

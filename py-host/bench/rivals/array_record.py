@@ -23,7 +23,7 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     writer.close()
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     return _File(str(folder / "rows"), rows.shape[1])
 
 

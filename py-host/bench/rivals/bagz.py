@@ -22,7 +22,7 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     writer.close()
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     compression = bagz.CompressionNone() if codec == "raw" else bagz.CompressionZstd()
     return _File(_name(folder), bagz.Reader.Options(compression=compression), rows.shape[1])
 

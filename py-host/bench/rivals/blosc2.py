@@ -24,7 +24,7 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     )
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     return _Array(blosc2.open(str(folder / "rows.b2nd"), mode="r"))
 
 

@@ -23,7 +23,7 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
         file.create_dataset("rows", data=rows, **options)
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     return _File(folder / "rows.h5")
 
 

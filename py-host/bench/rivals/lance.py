@@ -33,7 +33,7 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     lance.write_dataset(pyarrow.RecordBatchReader.from_batches(schema, blocks()), str(folder))
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     return _Dataset(lance.dataset(str(folder)), rows.shape[1])
 
 

@@ -28,7 +28,7 @@ def write(folder: Path, rows: Rows, codec: str, *, sync: bool = False, **_: Any)
                 )
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     return _Environment(str(folder), rows.shape[1])
 
 
@@ -46,7 +46,7 @@ class _Environment(Reader):
 
     def into(self, idx: Indices, out: Rows) -> None:
         get, key, size = self._transaction.get, KEY.pack, self._record_bytes
-        flat = memoryview(out).cast("B")
+        flat = out.data.cast("B")
         for position, index in enumerate(idx.tolist()):
             flat[position * size : (position + 1) * size] = get(key(index))
 

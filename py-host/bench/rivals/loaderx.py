@@ -44,7 +44,7 @@ def append(
     return close
 
 
-def open(folder: Path, rows: Rows, codec: str, *, typed: bool = True, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, *, typed: bool = True, **_: Any) -> Reader:
     untyped = Untyped(Zrecord(str(folder)), rows.shape[1])
     return _Typed(str(folder), untyped) if typed else untyped
 

@@ -23,9 +23,7 @@ def prepare(template: Path, rows: Rows, **_: Any) -> None:
     template.write_bytes(_dictionary(template, rows))
 
 
-def write(
-    folder: Path, rows: Rows, codec: str, *, template: Path | None = None, **_: Any
-) -> None:
+def write(folder: Path, rows: Rows, codec: str, *, template: Path | None = None, **_: Any) -> None:
     if template is not None:
         dictionary: bytes | None = template.read_bytes()
     else:
@@ -48,7 +46,7 @@ def _dictionary(folder: Path, rows: Rows) -> bytes:
     return trained
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     return _View(folder)
 
 

@@ -18,7 +18,7 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     np.save(folder / "rows.npy", rows)
 
 
-def open(folder: Path, rows: Rows, codec: str, *, how: str = "clip", **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, *, how: str = "clip", **_: Any) -> Reader:
     mapped = np.load(folder / "rows.npy", mmap_mode="r")
     if how == "slice":
         return _Slice(mapped)

@@ -33,7 +33,7 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     array.write(rows).result()
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     return _Array(tensorstore.open(_spec(folder), read=True).result())
 
 

@@ -29,7 +29,7 @@ def write(folder: Path, rows: Rows, codec: str, **_: Any) -> None:
     array[:] = rows
 
 
-def open(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
+def open_store(folder: Path, rows: Rows, codec: str, **_: Any) -> Reader:
     return _Array(zarr.open_array(folder, mode="r"))
 
 

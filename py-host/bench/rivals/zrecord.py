@@ -15,7 +15,6 @@ from rivals import Indices, Reader, Rows, Untyped, blocks, train
 PACKAGES = ("zrecord",)
 
 
-
 def write(
     folder: Path,
     rows: Rows,
@@ -64,7 +63,7 @@ def append(
     return store.close
 
 
-def open(
+def open_store(
     folder: Path,
     rows: Rows,
     codec: str,

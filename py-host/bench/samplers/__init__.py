@@ -1,6 +1,6 @@
 """Whoever says which records come next: one module each.
 
-A module has ``PACKAGES`` as a rival has, and ``open(length, batch, mode)``,
+A module has ``PACKAGES`` as a rival has, and ``open_sampler(length, batch, mode)``,
 which returns a :class:`Draws`.
 """
 

@@ -14,6 +14,6 @@ MODES = {
 }
 
 
-def open(length: int, batch: int, mode: str) -> Draws:
+def open_sampler(length: int, batch: int, mode: str) -> Draws:
     sampler = Sampler(length, batch, MODES[mode])
     return Draws(sampler.next, repeats=mode == "iid")

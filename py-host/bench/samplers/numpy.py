@@ -10,7 +10,7 @@ from samplers import Draws
 PACKAGES = ("numpy",)
 
 
-def open(length: int, batch: int, mode: str) -> Draws:
+def open_sampler(length: int, batch: int, mode: str) -> Draws:
     if mode == "randint":
         return Draws(lambda: np.random.randint(0, length, batch))
     generator = np.random.default_rng(1)

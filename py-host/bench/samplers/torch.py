@@ -12,7 +12,7 @@ from samplers import Draws
 PACKAGES = ("torch",)
 
 
-def open(length: int, batch: int, mode: str) -> Draws:
+def open_sampler(length: int, batch: int, mode: str) -> Draws:
     is_iid = mode == "iid"
 
     def endless() -> Iterator[Any]:

@@ -9,6 +9,6 @@ from samplers import Draws
 PACKAGES = ("zrecord",)
 
 
-def open(length: int, batch: int, mode: str) -> Draws:
+def open_sampler(length: int, batch: int, mode: str) -> Draws:
     sampler = zr.Sampler(length, batch, mode)
     return Draws(sampler.next, repeats=mode == "iid")
