@@ -1,54 +1,93 @@
-"""Checking answers, timing in turn, printing."""
+"""Taking turns, and what is made of the times."""
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-import numpy as np
-from contestants import Gather, Workload
+from worker import WorkerError, one_line
 
-CHECKED_BATCHES = 20
-WARMING_ROUNDS = 10
-
-
-def check_answers(entrants: dict[str, Gather], workload: Workload) -> None:
-    """End the program unless everybody gives the right rows."""
-    for step in range(CHECKED_BATCHES):
-        idx = workload.indices(step)
-        expected = workload.rows[idx]
-        for name, gather in entrants.items():
-            workload.out.fill(0)
-            if not np.array_equal(gather(idx), expected):
-                raise SystemExit(f"{name} gave wrong rows for batch {step} of {workload.folder}")
+WARMING_ROUNDS = 2
+TURNS_MIN = 3
+"""A contender that is slow takes so many turns all the same."""
 
 
-def interleave(entrants: dict[str, Gather], workload: Workload, rounds: int) -> dict[str, float]:
-    """The median seconds of one batch for each contestant."""
-    seconds: dict[str, list[float]] = {name: [] for name in entrants}
-    names = list(entrants)
+class TurnTaker(Protocol):
+    """Whoever can be given a turn."""
+
+    @property
+    def label(self) -> str:
+        """What it is called, once in each table."""
+
+    def turn(self, payload: Any) -> list[float]:
+        """Does the work; the seconds of each part of it."""
+
+
+@dataclass
+class Samples:
+    """The seconds that one contender took, and what else was measured of it."""
+
+    seconds: list[float] = field(default_factory=list)
+    extras: dict[str, float] = field(default_factory=dict)
+    failure: str | None = None
+    turns: int = 0
+    spent: float = 0.0
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def percentile(self, percent: float) -> float:
+        """The smallest time that so many percent of all do not exceed."""
+        ranked = sorted(self.seconds)
+        position = -(-len(ranked) * percent // 100)
+        return ranked[max(int(position), 1) - 1]
+
+
+def interleave(
+    takers: Sequence[TurnTaker],
+    payload: Callable[[int], Any],
+    rounds: int,
+    seconds_max: float,
+) -> dict[str, Samples]:
+    """Gives everybody a turn in each round, and returns all samples by label.
+
+    Each round begins with another contender, so that none always runs behind
+    the same neighbour. Whoever has used up its share of ``seconds_max`` sits
+    rounds out, evenly over the whole run. Whoever fails is out, with the reason.
+    """
+    samples = {taker.label: Samples() for taker in takers}
+    if not takers:
+        return samples
     for step in range(-WARMING_ROUNDS, rounds):
-        idx = workload.indices(CHECKED_BATCHES + WARMING_ROUNDS + step)
-        # Each round begins with another contestant, so none always runs
-        # behind the same neighbour's caches.
-        turn = step % len(names)
-        for name in names[turn:] + names[:turn]:
-            gather = entrants[name]
-            started = time.perf_counter()
-            result = gather(idx)
-            elapsed = time.perf_counter() - started
-            del result
-            if step >= 0:
-                seconds[name].append(elapsed)
-    return {name: statistics.median(values) for name, values in seconds.items()}
+        given = payload(WARMING_ROUNDS + step)
+        start = step % len(takers)
+        for taker in [*takers[start:], *takers[:start]]:
+            mine = samples[taker.label]
+            if mine.failure is None and _takes_part(mine, step, rounds, seconds_max):
+                _take_turn(taker, given, mine, is_counted=step >= 0)
+    return samples
 
 
-def print_table(title: str, medians: dict[str, float], batch_bytes: int) -> None:
-    """One line for each contestant, its time relative to loaderx's same way of asking."""
-    print(f"\n{title}")
-    print(f"  {'':18}  {'ms a batch':>10}  {'GB/s':>6}  {'against loaderx':>15}")
-    for name, seconds in medians.items():
-        way = name.rpartition(" ")[2]
-        against = medians[f"loaderx, {way}"] / seconds
-        rate = batch_bytes / seconds / 1e9
-        print(f"  {name:18}  {seconds * 1e3:10.3f}  {rate:6.2f}  {against:14.2f}x")
+def _takes_part(mine: Samples, step: int, rounds: int, seconds_max: float) -> bool:
+    if step < 0:
+        return step == -WARMING_ROUNDS or mine.spent < seconds_max / rounds
+    is_in_time = mine.spent <= seconds_max * (step + 1) / rounds
+    return is_in_time or TURNS_MIN - mine.turns >= rounds - step
+
+
+def _take_turn(taker: TurnTaker, given: Any, mine: Samples, is_counted: bool) -> None:
+    started = time.perf_counter()
+    try:
+        seconds = taker.turn(given)
+    except WorkerError as error:
+        mine.failure = one_line(error)
+        return
+    elapsed = time.perf_counter() - started
+    mine.spent += elapsed
+    if is_counted:
+        mine.turns += 1
+        mine.seconds.extend(seconds)

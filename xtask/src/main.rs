@@ -19,6 +19,7 @@ mod lint;
 mod miri;
 mod node;
 mod python;
+mod rivals;
 mod steps;
 mod suite;
 mod system;
@@ -51,11 +52,12 @@ enum Job {
         #[arg(long)]
         all: bool,
     },
-    /// Time gathers beside loaderx and NumPy; `bench verify`: with and without
-    /// checksums; `bench component`: in the sandbox and natively.
+    /// Time `store` (unless another is named), `sampler`, `loader`, `write`,
+    /// `cold`, `small` or `all` beside rivals; `verify`: with and without
+    /// checksums; `component`: in the sandbox and natively.
     Bench {
-        /// `verify` or `component` and its arguments, or those for
-        /// `py-host/bench/gather.py`.
+        /// `--torch`, `--quick`, `--save` and the rest that `bench store --help`
+        /// lists; or those of `verify` or `component`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

@@ -59,6 +59,11 @@ impl Environment {
         Ok(environment)
     }
 
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The interpreter of this environment.
     pub fn python(&self) -> PathBuf {
         self.programs().join(if cfg!(windows) { "python.exe" } else { "python" })

@@ -1,0 +1,1 @@
+"""What can be timed: a module each, whose ``run`` returns its tables."""
