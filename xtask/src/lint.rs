@@ -45,8 +45,11 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
     })?;
     component::run(tree, steps, false)?;
     steps.run("lints of the sandbox", || {
-        let mut clippy = cargo(tree);
-        clippy.args(["clippy", "--package", "zrecord-host", "--features", "sandbox"]);
-        command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
+        for package in ["zrecord-host", "zrecord-tests"] {
+            let mut clippy = cargo(tree);
+            clippy.args(["clippy", "--package", package, "--features", "sandbox"]);
+            command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))?;
+        }
+        Ok(())
     })
 }
