@@ -73,7 +73,9 @@ impl GuestStore for Store {
     }
 
     fn locations(&self, indices: Vec<u64>) -> Result<Locations, Error> {
-        columns(&self.0.borrow_mut().reader().locations(&indices)?)
+        let mut store = self.0.borrow_mut();
+        let format = store.format();
+        columns(&store.reader().locations(&indices)?, format)
     }
 
     fn lengths(&self, indices: Vec<u64>) -> Result<Vec<u32>, Error> {
@@ -148,8 +150,8 @@ fn info(store: &mut Sequential) -> Info {
     }
 }
 
-/// Locations as columns.
-fn columns(locations: &[RecordLocation]) -> Result<Locations, Error> {
+/// Locations as columns; those of the format, also of no records.
+fn columns(locations: &[RecordLocation], format: CoreFormat) -> Result<Locations, Error> {
     Ok(Locations {
         chunks: column(locations, |location| location.chunk)?,
         offsets: column(locations, |location| u64::from(location.offset))?,
@@ -157,10 +159,11 @@ fn columns(locations: &[RecordLocation]) -> Result<Locations, Error> {
         lens: column(locations, |location| location.len)?,
         codecs: column(locations, |location| location.codec.into())?,
         dictionaries: column(locations, |location| location.dictionary)?,
-        // Of no records, a store with checksums has as many.
-        checksums: match locations.iter().all(|location| location.checksum.is_some()) {
-            true => Some(column(locations, |location| location.checksum.unwrap_or(0))?),
-            false => None,
+        checksums: match format {
+            CoreFormat::Extended => {
+                Some(column(locations, |location| location.checksum.unwrap_or(0))?)
+            }
+            CoreFormat::Classic => None,
         },
     })
 }

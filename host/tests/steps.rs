@@ -192,8 +192,14 @@ fn failure(name: &str, config: &str, records: &[Vec<u8>], limits: fn(&mut StepOp
     let error = run_step(step(name), &from, &to, &options, &mut |_| {}).unwrap_err();
     let left: Vec<_> = fs::read_dir(from.parent().unwrap()).unwrap().map(|e| e.unwrap()).collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    assert!(!error.to_string().contains('\n'), "{error}");
+    assert_is_a_line(&error.to_string());
     error
+}
+
+/// One line, not too long, with nothing in it that a terminal would obey.
+fn assert_is_a_line(text: &str) {
+    assert!(text.len() < 2_000, "{} bytes", text.len());
+    assert!(!text.chars().any(|letter| letter.is_control() || letter == '\u{202e}'), "{text:?}");
 }
 
 fn misbehaviour(config: &str) -> StepError {
@@ -215,6 +221,7 @@ fn answers_that_do_not_add_up_name_the_batch() {
         ("too few", "outputs for"),
         ("too many", "outputs for"),
         ("an end too far", "the last output ends at"),
+        ("an end past all counting", "the last output ends at 18446744073709551615"),
         ("ends that fall", "the one before at"),
         ("bytes behind the last", "the last output ends at"),
         ("counts too few", "counts for"),
@@ -249,7 +256,42 @@ fn limits_that_a_step_meets_are_named() {
     assert_eq!(source("loop"), time);
     assert_eq!(source("loop at once"), time);
     assert_eq!(source("take all memory"), SandboxError::Memory { limit: 256 << 20 });
+    assert_eq!(source("ask for 4 GiB"), SandboxError::Memory { limit: 256 << 20 });
     assert!(matches!(source("panic"), SandboxError::Component { .. }));
+    let SandboxError::Component { reason } = source("recurse") else { panic!("not the stack") };
+    assert!(reason.contains("stack"), "{reason}");
+    for what in ["bytes", "ends", "counts", "words"] {
+        let error = source(&format!("more {what} than a call may have"));
+        assert_eq!(error, SandboxError::CallBytes { limit: 64 << 20 }, "{what}");
+    }
+}
+
+#[test]
+fn what_a_step_says_is_made_fit_for_a_line() {
+    let text = |config| misbehaviour(config).to_string();
+    assert!(
+        text("refuse in ugly words").starts_with(r"the step refuses to begin: out of\r\nluck \u")
+    );
+    assert!(text("fail in ugly words").ends_with("..."));
+    assert!(text("blame record 3 in ugly words").starts_with(r"record 3: out of\r\nluck \u"));
+}
+
+#[test]
+fn a_record_that_the_format_does_not_hold_is_refused() {
+    let (guard, from) = fresh();
+    make(&from, Format::Extended, Some(schema(Kind::Ragged, "|u1", &[])), &[vec![1; 10]]);
+    let to = from.with_extension("out");
+    let mut options = configured("a record of 2 MiB");
+    options.format = Some(Format::Classic);
+    let error = run_step(step("misbehaving"), &from, &to, &options, &mut |_| {}).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("2097162 bytes; the limit is 1048576"), "{text}");
+    assert!(text.contains("store.out"), "{text}");
+    assert_is_a_line(&text);
+    assert_eq!(fs::read_dir(guard.path()).unwrap().count(), 1, "nothing is left");
+    options.format = Some(Format::Extended);
+    run_step(step("misbehaving"), &from, &to, &options, &mut |_| {}).unwrap();
+    assert_eq!(Store::open(&to).unwrap().lengths(&[0]).unwrap(), [(2 << 20) + 10]);
 }
 
 #[test]
@@ -307,7 +349,8 @@ fn what_is_no_step_is_refused_in_a_line() {
         let error = run_step(&path, &from, &to, &StepOptions::default(), &mut |_| {}).unwrap_err();
         assert!(!to.exists());
         let text = error.to_string();
-        assert!(text.contains(name) && !text.contains('\n'), "{text}");
+        assert!(text.contains(name), "{text}");
+        assert_is_a_line(&text);
         match error {
             Error::Step { source, .. } => source,
             other => panic!("{other:?}"),
@@ -317,6 +360,16 @@ fn what_is_no_step_is_refused_in_a_line() {
     assert!(matches!(refused("b", b"#!/bin/sh"), StepError::Invalid { .. }));
     assert!(matches!(refused("c", b"\0asm\x01\0\0\0\xff"), StepError::Invalid { .. }));
     assert!(matches!(refused("d", b"\0asm\x0d\0\x01\0\xff"), StepError::Invalid { .. }));
+    // A module without the metadata that bindings leave in it.
+    assert!(matches!(refused("no metadata", b"\0asm\x01\0\0\0"), StepError::World { .. }));
+    // A step, and a component, that were cut.
+    for whole in [step("text"), step("x").with_file_name("../reader.wasm")] {
+        let whole = fs::read(whole).unwrap();
+        for part in [9, 100, whole.len() / 2, whole.len() - 1] {
+            let error = refused("cut", &whole[..part]);
+            assert!(matches!(error, StepError::Invalid { .. }), "cut to {part}: {error:?}");
+        }
+    }
     // An empty module, and an empty component, export nothing.
     assert!(matches!(refused("e", b"\0asm\x0d\0\x01\0"), StepError::World { .. }));
     let reader = fs::read(step("x").with_file_name("../reader.wasm")).unwrap();

@@ -6,8 +6,13 @@
 //! which are compiled and run as doctests, so a newcomer never copies a line
 //! that does not work.
 
+#[cfg(feature = "sandbox")]
+pub mod component;
+#[cfg(feature = "sandbox")]
+pub mod conformance;
 pub mod crash;
 pub mod fuzz;
+pub mod golden;
 
 /// The Rust examples of `README.md`.
 #[cfg(doctest)]

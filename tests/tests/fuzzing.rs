@@ -18,7 +18,7 @@ static MEASURING: Mutex<()> = Mutex::new(());
 
 /// How many drawn inputs each target gets: `ZRECORD_SLOW=1` gives more.
 const DRAWN: u64 = 300;
-const DRAWN_SLOWLY: u64 = 30_000;
+const DRAWN_SLOWLY: u64 = 5_000;
 
 fn corpus(name: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);

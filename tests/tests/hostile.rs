@@ -1,6 +1,7 @@
 //! One test for each way in which a store can be hostile. Every forged store
 //! is also read by all readers, which must agree within the stated memory, and
-//! handed to a writer, which must keep every record that could be read.
+//! handed to a writer, which must keep every record that could be read. With
+//! the feature `sandbox` each also goes through the component.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test that called the helper")]
 
 use std::sync::{Mutex, PoisonError};
@@ -54,7 +55,15 @@ fn forged(base: usize, change: impl FnOnce(&mut Image)) -> Image {
     for chunk_size_max in [150, u64::MAX] {
         writer::check(&image, chunk_size_max, &steps);
     }
+    #[cfg(feature = "sandbox")]
+    zrecord_tests::component::hostile::check(&image);
     image
+}
+
+/// Runs `work` while no store is forged, within so much memory.
+fn bounded<T>(limit: usize, work: impl FnOnce() -> T) -> T {
+    let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    memory::bounded(limit, work)
 }
 
 fn opened(image: &Image) -> Result<Store<MemoryDirectory, Libzstd>, Error> {
@@ -126,7 +135,7 @@ fn declaring(size: u32, blocks: &[u32]) -> Vec<u8> {
 #[test]
 fn a_small_frame_that_declares_gigabytes_costs_nothing() {
     let image = with_frame(&declaring(u32::MAX, &[1000]), u32::MAX, Codec::Zstd);
-    memory::bounded(4 << 20, || assert_says(&faults(&image), "its blocks hold at most 1000"));
+    bounded(4 << 20, || assert_says(&faults(&image), "its blocks hold at most 1000"));
 }
 
 #[test]
@@ -135,7 +144,7 @@ fn a_bomb_grows_to_what_it_declares_and_no_further() {
     let image = with_frame(&declaring(len, &[1 << 17; 256]), len, Codec::Zstd);
     let mut store = opened(&image).unwrap();
     assert_eq!(store.lengths(&[7]).unwrap(), [len]);
-    let error = memory::bounded(1 << 20, || store.gather(&[7], 1 << 20).unwrap_err());
+    let error = bounded(1 << 20, || store.gather(&[7], 1 << 20).unwrap_err());
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
     assert!(store.gather(&[7], 1 << 30).unwrap().bytes.iter().all(|byte| *byte == b'z'));
 }
@@ -160,7 +169,7 @@ fn a_window_beyond_any_memory_costs_nothing() {
     let sized = |window: u8| [&[window][..], &200_u32.to_le_bytes()].concat();
     let image = with_frame(&frame_of(0b1000_0000, &sized(21 << 3), &[200]), 200, Codec::Zstd);
     let mut store = opened(&image).unwrap();
-    memory::bounded(1 << 20, || store.gather(&[7], 1 << 20).map(drop)).unwrap();
+    bounded(1 << 20, || store.gather(&[7], 1 << 20).map(drop)).unwrap();
     let image = with_frame(&frame_of(0b1000_0000, &sized(22 << 3), &[200]), 200, Codec::Zstd);
     assert_says(&reading(&image, 7), "needs a window of 2^32");
 }

@@ -52,7 +52,8 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
     steps.run("lints of the sandbox", || {
         let mut clippy = cargo(tree);
         clippy.args(["clippy", "--package", "zrecord-host", "--package", "zrecord-py"]);
-        clippy.args(["--features", "zrecord-host/sandbox,zrecord-py/sandbox"]);
+        clippy.args(["--package", "zrecord-tests"]);
+        clippy.args(["--features", "zrecord-host/sandbox,zrecord-py/sandbox,zrecord-tests/sandbox"]);
         command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))?;
         let mut doc = cargo(tree);
         doc.args(["doc", "--quiet", "--package", "zrecord-host", "--features", "sandbox"]);

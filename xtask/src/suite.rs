@@ -18,6 +18,11 @@ use crate::wheel::{self, Extent};
 /// The crates whose tests run natively. The wheel is tested from Python, and
 /// the component is empty here.
 const TESTED: [&str; 4] = ["zrecord-core", "zrecord-host", "zrecord-tests", "xtask"];
+/// The tests that the feature `sandbox` is for; others do not depend on it.
+const SANDBOXED: [(&str, &[&str]); 2] = [
+    ("zrecord-host", &["sandbox", "sandbox_limits", "sandbox_command", "steps", "step_command"]),
+    ("zrecord-tests", &["conformance", "exports", "hostile", "hostile_component", "written"]),
+];
 /// The peer, as its own requirements file pins it too.
 const PEER: &str = "loaderx==0.9.4";
 /// The peer's source package, for its test suite; never committed.
@@ -51,20 +56,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     if all {
         component::compare_elsewhere(tree, steps)?;
     }
-    steps.run("tests of the sandbox", || {
-        let mut test = cargo(tree);
-        test.args(["test", "--package", "zrecord-host", "--features", "sandbox", "--lib"]);
-        // Compiled components are kept in the repository, as all else is.
-        test.env("XDG_CACHE_HOME", tree.path("target/cache"));
-        // The others do not depend on it.
-        for name in ["sandbox", "sandbox_limits", "sandbox_command", "steps", "step_command"] {
-            test.args(["--test", name]);
-        }
-        command::run(&mut test)?;
-        let mut examples = cargo(tree);
-        examples.args(["test", "--package", "zrecord-host", "--features", "sandbox", "--doc"]);
-        command::run(examples.arg("sandbox"))
-    })?;
+    steps.run("tests of the sandbox", || sandbox_tests(tree, &peer, all))?;
     embeddings::test(tree, steps)?;
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {
@@ -102,6 +94,31 @@ fn rust_tests(tree: &Tree, all: bool) -> Result<()> {
         test.env("ZRECORD_SLOW", "1");
     }
     command::run(&mut test)
+}
+
+/// What needs the component: the host's sandbox, and the component beside the
+/// core, which loaderx reads after.
+fn sandbox_tests(tree: &Tree, peer: &Environment, all: bool) -> Result<()> {
+    for (package, tests) in SANDBOXED {
+        let mut test = cargo(tree);
+        test.args(["test", "--package", package, "--features", "sandbox", "--no-fail-fast"]);
+        // Compiled components are kept in the repository, as all else is.
+        test.env("XDG_CACHE_HOME", tree.path("target/cache"));
+        test.env("ZRECORD_LOADERX_PYTHON", peer.python());
+        if all {
+            test.env("ZRECORD_SLOW", "1");
+        }
+        test.arg("--lib");
+        for name in tests {
+            test.args(["--test", name]);
+        }
+        // Those that need loaderx are ignored elsewhere.
+        command::run(test.args(["--", "--include-ignored"]))?;
+    }
+    // Examples in documentation are named by their module.
+    let mut examples = cargo(tree);
+    examples.args(["test", "--package", "zrecord-host", "--features", "sandbox", "--doc"]);
+    command::run(examples.arg("sandbox"))
 }
 
 /// The annotations are complete, and the stubs match the native module.

@@ -25,7 +25,7 @@ const HASH_SIZE: usize = 32;
 /// # Errors
 ///
 /// Those of compiling; the cache has none.
-pub(crate) fn component(engine: &Engine, bytes: &[u8]) -> Result<Component> {
+pub fn component(engine: &Engine, bytes: &[u8]) -> Result<Component> {
     let name = file_name(engine, bytes);
     let path = match folder::private() {
         Ok(folder) => Some(folder.join(name)),

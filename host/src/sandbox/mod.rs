@@ -33,7 +33,8 @@ struct Document;
 
 #[allow(unsafe_code, reason = "generated: how wasmtime lays out values of the contract")]
 mod bindings;
-mod cache;
+#[doc(hidden)] // For tests across the parts.
+pub mod cache;
 #[allow(unsafe_code, reason = "loads machine code, whose origin the cache has checked")]
 mod compiled;
 mod convert;

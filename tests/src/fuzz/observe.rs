@@ -51,7 +51,7 @@ impl Observation {
 }
 
 /// The records that are looked at.
-fn seen(length: u64) -> impl Iterator<Item = u64> {
+pub fn seen(length: u64) -> impl Iterator<Item = u64> {
     let last = length.checked_sub(1).filter(|last| *last >= RECORDS_SEEN);
     (0..length.min(RECORDS_SEEN)).chain(last)
 }

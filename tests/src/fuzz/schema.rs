@@ -20,15 +20,26 @@ const DEPTH_MAX: usize = 80;
 
 /// Runs one input.
 pub fn run(input: &[u8]) {
-    let mut choices = Choices::new(input);
-    let kind = choices.any::<u8>() % 4;
-    // A made-up map is larger than the choices that made it.
-    let made = if kind == 1 { made_up(&mut choices) } else { choices.rest().to_vec() };
+    let (kind, made) = make(input);
     memory::bounded(MEMORY_FIXED + MEMORY_PER_BYTE * made.len(), || match kind {
         0 | 1 => [Format::Classic, Format::Extended].into_iter().for_each(|f| check(&made, f)),
         2 => check_dtype(&String::from_utf8_lossy(&made)),
         _ => check_state(&made),
     });
+}
+
+/// What kind of thing an input is, and its bytes.
+fn make(input: &[u8]) -> (u8, Vec<u8>) {
+    let mut choices = Choices::new(input);
+    let kind = choices.any::<u8>() % 4;
+    // A made-up map is larger than the choices that made it.
+    let made = if kind == 1 { made_up(&mut choices) } else { choices.rest().to_vec() };
+    (kind, made)
+}
+
+/// The bytes that an input stands for: those of a schema, or of something else.
+pub fn bytes(input: &[u8]) -> Vec<u8> {
+    make(input).1
 }
 
 /// A schema that can be read can be written, and says the same again.

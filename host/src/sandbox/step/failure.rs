@@ -12,7 +12,7 @@ use crate::sandbox::failure::SandboxError;
 #[non_exhaustive]
 pub enum StepError {
     /// The file cannot be read.
-    #[error("{reason}")]
+    #[error("{}", plain(reason))]
     File {
         /// What the system said.
         reason: String,
@@ -20,31 +20,34 @@ pub enum StepError {
         os_error: Option<i32>,
     },
     /// The file is no WebAssembly, or none that could be a component.
-    #[error("it is no step: {reason}")]
+    #[error("it is no step: {}", plain(reason))]
     Invalid {
         /// What is wrong with it.
         reason: String,
     },
     /// The file imports something; a step is given nothing.
-    #[error("it imports {}, and a step may import nothing{}", names.join(", "), hint(names))]
+    #[error("it imports {}, and a step may import nothing{}", plain(&names.join(", ")), hint(names))]
     Imports {
         /// The names of the imports.
         names: Vec<String>,
     },
     /// The file is a component of another world.
-    #[error("it does not export zrecord:step/transform@0.1.0, which a step does: {reason}")]
+    #[error(
+        "it does not export zrecord:step/transform@0.1.0, which a step does: {}",
+        plain(reason)
+    )]
     World {
         /// What is missing or different.
         reason: String,
     },
     /// The step does not take the input's schema or the configuration.
-    #[error("the step refuses to begin: {reason}")]
+    #[error("the step refuses to begin: {}", plain(reason))]
     Refused {
         /// What it said.
         reason: String,
     },
     /// The step failed for one record.
-    #[error("record {index}: {reason}")]
+    #[error("record {index}: {}", plain(reason))]
     Record {
         /// The record's index in the input.
         index: u64,
@@ -52,7 +55,7 @@ pub enum StepError {
         reason: String,
     },
     /// The step failed, or what it answered does not add up.
-    #[error("records {first} to {last}: {reason}")]
+    #[error("records {first} to {last}: {}", plain(reason))]
     Batch {
         /// The index of the first record of the batch.
         first: u64,
@@ -78,6 +81,25 @@ pub enum StepError {
     /// [`StepOptions::stop`](super::StepOptions::stop).
     #[error("the run was stopped")]
     Stopped,
+}
+
+/// Longer texts are cut, in characters.
+const TEXT_MAX: usize = 500;
+
+/// What a file or a step has said, as a part of one line: it may be of any
+/// length and hold anything, also what a terminal would obey.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for letter in text.chars().take(TEXT_MAX) {
+        match letter {
+            '"' | '\'' | '\\' => plain.push(letter),
+            letter => plain.extend(letter.escape_debug()),
+        }
+    }
+    if text.chars().nth(TEXT_MAX).is_some() {
+        plain.push_str("...");
+    }
+    plain
 }
 
 /// What to do about imports of WASI, the one that everybody meets.
