@@ -73,6 +73,17 @@ fn golden_stores_read_the_same() {
     }
 }
 
+/// The component has another hash crate, whose method depends on the length.
+#[test]
+fn checksums_agree_at_every_length() {
+    let (_guard, path) = fresh();
+    let mut random = Random::new(9);
+    let lengths = (0..600).chain((600..9_000).step_by(331));
+    let records: Vec<Vec<u8>> = lengths.map(|len| random.record(len)).collect();
+    drop(native(&path, Format::Extended, Codec::Raw, &records));
+    assert_same(&path);
+}
+
 #[test]
 fn an_empty_store_reads_the_same() {
     for format in FORMATS {
