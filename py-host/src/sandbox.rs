@@ -83,7 +83,7 @@ fn limits(memory: Option<u64>, time: Option<f64>, call_bytes: Option<u64>) -> Re
     limits.call_bytes = call_bytes.unwrap_or(limits.call_bytes);
     if let Some(seconds) = time {
         limits.time = Duration::try_from_secs_f64(seconds).map_err(|error| {
-            errors::new("InvalidArgumentError", format!("time is {seconds}: {error}"))
+            errors::new("InvalidArgumentError", format!("time is {seconds:?} s: {error}"))
         })?;
     }
     Ok(limits)

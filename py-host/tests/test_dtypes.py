@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import zrecord as zr
+from support import sandbox
 from zrecord._dtypes import from_spec, to_spec
 
 PLAIN = [
@@ -46,16 +47,17 @@ def random_array(dtype: np.dtype[Any], shape: tuple[int, ...] = (9, 2)) -> np.nd
 
 def check(path: Path, array: np.ndarray, **options: Any) -> None:
     zr.from_numpy(path, array, **options)
-    with zr.DenseDataset(path) as ds:
-        assert ds.dtype == array.dtype
-        assert ds.dtype.str == array.dtype.str
-        assert ds.dtype.fields == array.dtype.fields
-        got = ds[:]
-        assert got.dtype == array.dtype
-        assert got.shape == array.shape
-        assert got.tobytes() == array.tobytes()
-        assert ds[0].tobytes() == array[0].tobytes()
-        assert type(ds[0]) is type(array[0])
+    for reader in filter(None, (zr, sandbox)):
+        with reader.DenseDataset(path) as ds:
+            assert ds.dtype == array.dtype
+            assert ds.dtype.str == array.dtype.str
+            assert ds.dtype.fields == array.dtype.fields
+            got = ds[:]
+            assert got.dtype == array.dtype
+            assert got.shape == array.shape
+            assert got.tobytes() == array.tobytes()
+            assert ds[0].tobytes() == array[0].tobytes()
+            assert type(ds[0]) is type(array[0])
 
 
 @pytest.mark.parametrize("codec", ["raw", "zstd"])

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import disjoint_base
 
 _Indices: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
 _Progress: TypeAlias = Callable[[int, int], object] | None
@@ -67,6 +68,7 @@ class Layout:
     @property
     def row_bytes(self) -> int: ...
 
+@disjoint_base
 class Reader:
     """What reads records; the class that every handle derives from."""
 

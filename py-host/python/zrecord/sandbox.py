@@ -197,7 +197,8 @@ def run(
             written as JSON with its keys in order.
         memory: the most bytes that one instance may have; 1 GiB unless given.
         time: how many seconds one call may take; 60 unless given.
-        call_bytes: the longest record; 64 MiB unless given, 8 MiB at least.
+        call_bytes: the most bytes that one call copies, and so the longest
+            record; 64 MiB unless given.
         instances: how many work at once; as many as there are processors to
             use unless given.
         codec, format, level, min_saving: those of the new store, as
