@@ -82,7 +82,8 @@ fn limits(tree: &Tree) -> Result<PathBuf> {
     let mut build = cargo(tree);
     build.args(["build", "--release", "--package", "zrecord-host", "--no-default-features"]);
     command::run(build.args(["--example", "limits"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree.path("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree.path("target"), PathBuf::from);
     let name = format!("limits{}", std::env::consts::EXE_SUFFIX);
     let path = target.join("release/examples").join(name);
     path.canonicalize().with_context(|| format!("cargo did not leave {}", path.display()))

@@ -101,10 +101,7 @@ fn pins(path: &Path) -> Result<Vec<String>> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let lines = text.lines().map(str::trim);
-    Ok(lines
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
-        .collect())
+    Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect())
 }
 
 /// The package of a pin.

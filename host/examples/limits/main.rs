@@ -43,10 +43,19 @@ enum Request {
         threads: Option<usize>,
     },
     /// Writes the records of one batch into a file, to be compared.
-    Answer { name: String, batch: Vec<u64>, to: PathBuf },
+    Answer {
+        name: String,
+        batch: Vec<u64>,
+        to: PathBuf,
+    },
     /// Takes the time of each batch, one after the other.
-    Time { name: String, batches: Vec<Vec<u64>> },
-    Close { name: String },
+    Time {
+        name: String,
+        batches: Vec<Vec<u64>>,
+    },
+    Close {
+        name: String,
+    },
     /// Encodes all records of a file, and says how long it took.
     Encode {
         path: PathBuf,
@@ -56,7 +65,12 @@ enum Request {
         dictionary: Option<PathBuf>,
     },
     /// Makes a raw store whose chunks hold so many bytes at most.
-    Chunked { path: PathBuf, record_bytes: usize, records: usize, chunk_bytes: u64 },
+    Chunked {
+        path: PathBuf,
+        record_bytes: usize,
+        records: usize,
+        chunk_bytes: u64,
+    },
 }
 
 #[derive(Clone, Copy, Deserialize)]
