@@ -32,7 +32,7 @@ class Target:
         if not self.theirs:
             return what
         of = "" if self.measure == "seconds" else f" in {self.measure}"
-        against = self.theirs.replace("...", " ").strip()
+        against = " ".join(self.theirs.replace("...", " ").split())
         return f"{what} against {against}{of}"
 
 
