@@ -188,6 +188,7 @@ fn failure(name: &str, config: &str, records: &[Vec<u8>], limits: fn(&mut StepOp
     let to = from.with_extension("out");
     let mut options = configured(config);
     options.instances = Some(2);
+    options.limits = options.limits.memory(MEMORY);
     limits(&mut options);
     let error = run_step(step(name), &from, &to, &options, &mut |_| {}).unwrap_err();
     let left: Vec<_> = fs::read_dir(from.parent().unwrap()).unwrap().map(|e| e.unwrap()).collect();
@@ -202,10 +203,18 @@ fn assert_is_a_line(text: &str) {
     assert!(!text.chars().any(|letter| letter.is_control() || letter == '\u{202e}'), "{text:?}");
 }
 
+/// What a step that never ends is given.
+const LOOP_TIME: Duration = Duration::from_millis(300);
+/// The memory of every step that misbehaves.
+const MEMORY: u64 = 256 << 20;
+
 fn misbehaviour(config: &str) -> StepError {
-    let error = failure("misbehaving", config, &tiles(9_000), |options| {
-        options.limits = options.limits.time(Duration::from_millis(300)).memory(256 << 20);
-    });
+    // Only those that never end are to be stopped for it.
+    let limits: fn(&mut StepOptions) = match config.starts_with("loop") {
+        true => |options| options.limits = options.limits.time(LOOP_TIME),
+        false => |_| {},
+    };
+    let error = failure("misbehaving", config, &tiles(9_000), limits);
     match error {
         Error::Step { path, source } => {
             assert_eq!(path, step("misbehaving"));
@@ -248,15 +257,15 @@ fn a_record_that_a_step_blames_is_named_by_its_index() {
 
 #[test]
 fn limits_that_a_step_meets_are_named() {
-    let source = |config| match misbehaviour(config) {
+    let source = |config: &str| match misbehaviour(config) {
         StepError::Sandbox { source, .. } | StepError::Setup(source) => source,
         other => panic!("{config}: {other}"),
     };
-    let time = SandboxError::Time { limit: Duration::from_millis(300) };
+    let time = SandboxError::Time { limit: LOOP_TIME };
     assert_eq!(source("loop"), time);
     assert_eq!(source("loop at once"), time);
-    assert_eq!(source("take all memory"), SandboxError::Memory { limit: 256 << 20 });
-    assert_eq!(source("ask for 4 GiB"), SandboxError::Memory { limit: 256 << 20 });
+    assert_eq!(source("take all memory"), SandboxError::Memory { limit: MEMORY });
+    assert_eq!(source("ask for 4 GiB"), SandboxError::Memory { limit: MEMORY });
     assert!(matches!(source("panic"), SandboxError::Component { .. }));
     let SandboxError::Component { reason } = source("recurse") else { panic!("not the stack") };
     assert!(reason.contains("stack"), "{reason}");

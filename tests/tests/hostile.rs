@@ -136,6 +136,9 @@ fn declaring(size: u32, blocks: &[u32]) -> Vec<u8> {
 fn a_small_frame_that_declares_gigabytes_costs_nothing() {
     let image = with_frame(&declaring(u32::MAX, &[1000]), u32::MAX, Codec::Zstd);
     bounded(4 << 20, || assert_says(&faults(&image), "its blocks hold at most 1000"));
+    let mut store = opened(&image).unwrap();
+    let error = bounded(1 << 20, || store.read_prefix(7, 16)).unwrap_err();
+    assert_says(&error.to_string(), "its blocks hold at most 1000");
 }
 
 #[test]

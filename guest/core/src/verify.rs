@@ -411,7 +411,9 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         Ok(location)
     }
 
-    fn verify_record(
+    /// Reads, checks and decodes one record. Memory for what it decodes to is
+    /// taken once its frame is seen to hold as much.
+    pub(crate) fn verify_record(
         &mut self,
         index: u64,
         location: &RecordLocation,

@@ -61,7 +61,7 @@ impl GuestStep for Misbehaviour {
             "take all memory" => return Ok(greedy()),
             "ask for 4 GiB" => ask_for_everything(),
             "recurse" => output.bytes.push(deep(1 << 40)),
-            "fail in ugly words" => return Err(StepError::Other(Some(ugly(1 << 20)))),
+            "fail in ugly words" => return Err(StepError::Other(Some(ugly(1 << 12)))),
             "blame record 3 in ugly words" if is_first => {
                 return Err(StepError::Record((3, ugly(10))));
             }

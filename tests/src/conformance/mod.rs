@@ -10,6 +10,7 @@
 //! | `behaviour` | what every implementation does |
 //! | `sequence` | random changes, made to all of them in step |
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic_in_result_fn, reason = "as above")]
 #![expect(clippy::cast_possible_truncation, reason = "the stores of tests are small")]
 
 use std::rc::Rc;

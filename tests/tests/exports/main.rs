@@ -3,6 +3,8 @@
 //! where it writes the same bytes. What has no entry in the tables below, or
 //! an entry that does not call it, fails.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::panic_in_result_fn, reason = "as above")]
+#![allow(clippy::cast_possible_truncation, reason = "the stores of tests are small")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic;
