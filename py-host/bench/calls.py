@@ -12,7 +12,7 @@ from typing import Any
 import memory
 import numpy as np
 import zrecord as zr
-from gathering import Gathering, aligned
+from gathering import aligned
 from rivals import Rows, offsets
 
 CALLS = 256
@@ -124,16 +124,3 @@ class Chunks:
         """The seconds of a batch."""
         store, idx, out, places = self._store, self._idx, self._out, self._offsets
         return mean([lambda: store.gather(idx, out, places)] * CALLS)
-
-
-class Spread(Gathering):
-    """Batches out of few records that lie far apart, however many there are.
-
-    So the records are warm whatever their number, and what is seen is the cost
-    of finding them.
-    """
-
-    def turn(self, seeds: list[Any]) -> list[float]:
-        apart = np.linspace(0, len(self._rows) - 1, 1000).astype(np.int64)
-        draw = (np.random.default_rng(seed).integers(0, 1000, self._batch) for seed in seeds)
-        return super().turn([apart[picked] for picked in draw])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tables import Table, duration
+from tables import Table, count, duration
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Target:
 
     A label with ``...`` in it stands for all that begin and end so. ``at_least``
     is a ratio, theirs through ours, of times or of another measure; ``at_most``
-    is a number of seconds for ours alone.
+    is a number of seconds, or of bytes, for ours alone.
     """
 
     table: str
@@ -28,10 +28,10 @@ class Target:
 
     @property
     def text(self) -> str:
+        of = "" if self.measure == "seconds" else f" in {self.measure}"
         what = f"{self.table}: {self.ours}"
         if not self.theirs:
-            return what
-        of = "" if self.measure == "seconds" else f" in {self.measure}"
+            return f"{what}{of}"
         against = " ".join(self.theirs.replace("...", " ").split())
         return f"{what} against {against}{of}"
 
@@ -56,10 +56,11 @@ class Verdict:
         """One line, as ``... 1.92x (target 1.7x) met``."""
         target = self.target
         is_ratio = math.isnan(target.at_most)
-        wanted = _ratio(target.at_least) if is_ratio else f"at most {duration(target.at_most)}"
+        show = duration if target.measure == "seconds" else count
+        wanted = _ratio(target.at_least) if is_ratio else f"at most {show(target.at_most)}"
         if self.measured is None:
             return f"{target.text}: not measured (target {wanted}): {self.reason}"
-        measured = _ratio(self.measured) if is_ratio else duration(self.measured)
+        measured = _ratio(self.measured) if is_ratio else show(self.measured)
         word = "met" if self.is_met else "MISSED"
         return f"{target.text}: {measured} (target {wanted}) {word}"
 
@@ -67,7 +68,7 @@ class Verdict:
         absolute = not math.isnan(self.target.at_most)
         return {
             "target": self.target.text,
-            "at_most_seconds" if absolute else "at_least": (
+            "at_most" if absolute else "at_least": (
                 self.target.at_most if absolute else self.target.at_least
             ),
             "measured": self.measured,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from limits import Limit
 from session import Session
 from stands import Entry, Stand, Stands
 from tables import Row, Table, duration
@@ -21,6 +23,7 @@ SPREAD_BYTES = 64
 COUNTS = (10**3, 10**4, 10**5, 10**6, 10**7)
 COUNTS_QUICK = COUNTS[:2]
 BATCH = 256
+APART = 1000
 BURST = 8
 CHUNK_BYTES = 1 << 20
 
@@ -107,15 +110,17 @@ class Copies(Stand):
 
 def more_records(session: Session, table: Table) -> None:
     """The same batches out of stores of more and more records."""
-    table.title = f"{table.name}: {BATCH} of 1,000 warm records that lie far apart"
+    table.title = f"{table.name}: {BATCH} of {APART:,} warm records that lie far apart"
     counts = COUNTS_QUICK if session.settings.quick else COUNTS
     opened = []
     for count in counts:
         rows = Workload("noisy", SPREAD_BYTES, count).make(session.folder)
-        stands = Stands(session, table, rows, BATCH, "calls:Spread")
-        stands.add([Entry(f"zrecord, {count:,} records", "zrecord", way="out")])
+        stands = Stands(session, table, rows, BATCH)
+        entry = Entry(f"zrecord, {count:,} records", "zrecord", way="out")
+        stands.add([entry])
+        stands.add_limit(f"limit: copy, {count:,} records", "copy", stands.folder / entry.store)
         opened.append(stands)
-    takers = [taker for stands in opened for taker in stands.takers]
+    takers = [Drawn(taker, len(s.rows)) for s in opened for taker in s.takers]
     samples = interleave(
         takers,
         lambda step: [BURST * step + i for i in range(BURST)],
@@ -127,6 +132,27 @@ def more_records(session: Session, table: Table) -> None:
         table.notes.append(f"{row.label}: {duration(row.seconds / BATCH)} a record")
     for stands in opened:
         stands.close()
+
+
+@dataclass
+class Drawn:
+    """Batches out of few records that lie far apart, however many there are.
+
+    So the records are warm whatever their number, and what is seen is the cost
+    of finding them; that of the machine's own tables is in the limit too.
+    """
+
+    taker: Stand | Limit
+    records: int
+
+    @property
+    def label(self) -> str:
+        return self.taker.label
+
+    def turn(self, seeds: list[int]) -> list[float]:
+        apart = np.linspace(0, self.records - 1, APART).astype(np.int64)
+        drawn = (np.random.default_rng(seed).integers(0, APART, BATCH) for seed in seeds)
+        return self.taker.turn([apart[picked] for picked in drawn])
 
 
 def batches(session: Session, table: Table) -> None:
