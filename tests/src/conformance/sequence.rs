@@ -168,8 +168,8 @@ impl Seen {
         if likeness != Likeness::Whole {
             self.info.id = None;
         }
-        if likeness == Likeness::PacksOtherwise && self.info.format == Format::Classic {
-            // No file holds it, and the host has opened its store more often.
+        if likeness != Likeness::Whole && self.info.format == Format::Classic {
+            // No file holds it, and a folder's store was opened more often.
             self.info.generation = 0;
         }
         if !is_packed_alike {
