@@ -51,9 +51,10 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
     component::run(tree, steps, false)?;
     steps.run("lints of the sandbox", || {
         let mut clippy = cargo(tree);
-        clippy.args(["clippy", "--package", "zrecord-host", "--package", "zrecord-py"]);
-        clippy.args(["--package", "zrecord-tests"]);
-        clippy.args(["--features", "zrecord-host/sandbox,zrecord-py/sandbox,zrecord-tests/sandbox"]);
+        clippy.arg("clippy");
+        for package in ["zrecord-host", "zrecord-py", "zrecord-tests"] {
+            clippy.args(["--package", package, "--features", &format!("{package}/sandbox")]);
+        }
         command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))?;
         let mut doc = cargo(tree);
         doc.args(["doc", "--quiet", "--package", "zrecord-host", "--features", "sandbox"]);
