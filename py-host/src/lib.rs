@@ -3,8 +3,7 @@
 //! It turns Python's arguments into slices, calls `zrecord-host` once per
 //! batch without the GIL, and wraps what comes back in NumPy arrays that own
 //! it. What needs no speed is Python's: checks of arguments, index forms,
-//! dtypes, states. `unsafe` is in [`array`] and
-//! [`attach`] alone.
+//! dtypes, states. `unsafe` is in `array` and `attach` alone.
 #![deny(unsafe_code)]
 
 use pyo3::prelude::*;

@@ -14,7 +14,7 @@ use crate::tree::Tree;
 ///
 /// # Errors
 ///
-/// As [`component::run`] and [`test`].
+/// As [`component::run`] and [`test()`].
 pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
     component::run(tree, steps, false)?;
     test(tree, steps)

@@ -1,7 +1,7 @@
 //! Every job of the repository, by name: `cargo xtask demo`, `cargo xtask test`
 //! and the rest (`cargo xtask --help`).
 //!
-//! A job is a list of [steps](steps); a step runs tools that a newcomer could
+//! A job is a list of [steps]; a step runs tools that a newcomer could
 //! run by hand, and prints each command line before running it. What a job
 //! needs is installed into folders of the repository alone: `.venv*` for
 //! Python, `.cache` for downloads, `dist` for wheels, `target` for the rest.

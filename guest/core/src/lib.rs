@@ -19,7 +19,7 @@
 //! | [`reader`] | opening, the record table, stored bytes by position |
 //! | [`codec`] | raw, zstd, zstd with a dictionary; packing one record |
 //! | [`schema`], [`dtype`] | what the bytes of a record mean |
-//! | [`format`] | headers, entries and commit slots of both formats as bytes |
+//! | [`format`](mod@format) | headers, entries and commit slots of both formats as bytes |
 //! | [`storage`] | the seam to whoever holds the files |
 //! | [`usage`], [`summary`] | what the chunks hold; counts of a range of records |
 //! | [`verify`] | what is wrong with a store |

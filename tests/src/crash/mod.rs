@@ -1,10 +1,10 @@
 //! A deterministic crash simulator: the writer that ships, over a disk that
 //! forgets.
 //!
-//! A [workload](workload) is drawn from a seed and run once over a
+//! A [workload] is drawn from a seed and run once over a
 //! [recording directory](record), which logs every write, change of size,
 //! creation, rename, removal, file sync and directory sync. Then, for every
-//! position of that log, the [disk](disk) builds what may be found after a
+//! position of that log, the [disk] builds what may be found after a
 //! crash there, and [`check`] opens it, compares it with what was
 //! [promised](model), and goes on writing, to be crashed again.
 //!

@@ -18,7 +18,7 @@
 //! `tests/vectors/sampler.json`: what a seed and a step give is part of the
 //! format, since a run resumes with it.
 //!
-//! **Speed.** The inner loops run over blocks of [`LANES`] `u64`s that each
+//! **Speed.** The inner loops run over blocks of `LANES` `u64`s that each
 //! hold a 32-bit value, whatever the length, and use nothing but 32-bit
 //! products, additions, shifts and exclusive ors. One text so becomes vector
 //! code where that pays (AVX2, in part wasm SIMD) and plain 64-bit code where
