@@ -117,11 +117,14 @@ pub fn policy(packing: Packing, format: CoreFormat) -> PackPolicy {
     PackPolicy { level: packing.level, min_saving, ..policy }
 }
 
+/// How many faults one call returns, as the contract says.
+pub const FAULTS_PER_CALL: usize = 4096;
+
 /// As many faults as one call returns.
 fn listed(
     report: impl FnOnce(&mut dyn FnMut(zrecord_core::verify::Fault)) -> zrecord_core::Result<()>,
 ) -> Answer<Vec<Fault>> {
-    let mut faults = FaultList::default();
+    let mut faults = FaultList::new(FAULTS_PER_CALL);
     report(&mut |fault| faults.push(fault)).map_err(words::error)?;
     Ok(faults.into_faults().into_iter().map(words::fault).collect())
 }

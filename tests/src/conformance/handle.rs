@@ -156,7 +156,7 @@ impl Handle for Sandbox {
     }
 
     fn header(&self) -> Result<(u64, Option<[u8; 16]>, u64)> {
-        Ok((self.len()?, self.id()?, self.generation()?))
+        Ok((self.len()?, self.id(), self.generation()?))
     }
 
     fn schema(&self) -> Result<Option<Schema>> {

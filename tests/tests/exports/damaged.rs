@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 
 use zrecord_core::storage::FileName;
 use zrecord_core::storage::memory::MemoryDirectory;
-use zrecord_core::verify::LISTED_MAX;
 use zrecord_tests::component::bindings::store::Error;
 use zrecord_tests::component::bindings::store::Format;
 use zrecord_tests::component::contract::{Contract, records};
 use zrecord_tests::component::instance::World;
 use zrecord_tests::component::native::Core;
+use zrecord_tests::component::native::FAULTS_PER_CALL;
 use zrecord_tests::component::pair::Pair;
 use zrecord_tests::component::scripted::Scripted;
 use zrecord_tests::fuzz::bases;
@@ -105,7 +105,7 @@ pub fn verify(world: World) -> Compared {
     let mut pair = Pair::over(world, &without_its_chunk());
     pair.same("opening", |store| store.open(true)).unwrap();
     let faults = pair.same("more than are listed", |store| store.verify(0, u64::MAX)).unwrap();
-    assert_eq!(faults.len(), LISTED_MAX + 1);
+    assert_eq!(faults.len(), FAULTS_PER_CALL + 1);
     let last = faults.last().unwrap();
     assert!(last.index.is_none() && last.reason.contains("904 more"), "{last:?}");
     pair.script(|files| files.spoil(FileName::Meta, ErrorKind::Other));
