@@ -11,7 +11,9 @@ import { join } from 'node:path';
 // What one call copies at most.
 const CALL_BYTES_MAX = 64n << 20n;
 // The file names of the contract, but for those of a store that is written to.
-const NAME = /^(meta\.zr|schema\.msgpack|(0|[1-9][0-9]{0,9})\.zr|dict(\.[1-9][0-9]{0,2})?\.zr)$/;
+const NAMES = new Set(['meta.zr', 'schema.msgpack', 'dict.zr']);
+for (let number = 1; number < 256; number += 1) NAMES.add(`dict.${number}.zr`);
+const CHUNK = /^(0|[1-9][0-9]{0,9})\.zr$/;
 const TAGS = {
   ENOENT: 'no-entry',
   EACCES: 'access',
@@ -48,7 +50,7 @@ export class Directory {
   }
 
   open(name) {
-    if (!NAME.test(name)) throw { tag: 'invalid' };
+    if (!NAMES.has(name) && !CHUNK.test(name)) throw { tag: 'invalid' };
     const descriptor = told(() => openSync(join(this.#folder, name), FLAGS));
     if (fstatSync(descriptor).isFile()) return new File(descriptor);
     closeSync(descriptor);
