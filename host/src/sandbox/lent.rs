@@ -10,7 +10,7 @@ use crate::mapping::{MAPS_PAST_END, Mapping, ROOMY};
 /// Spans that are shorter than this on average are copied from a mapping: a
 /// call of the system for each would cost more than the copy. Longer ones are
 /// read by position, which a disk serves better when they are not in memory.
-const MAPPED_SPAN_MAX: u64 = 4096;
+const MAPPED_SPAN_MAX: u64 = 16 << 10;
 /// A file that is all hole must not take the address space.
 const MAPPED_SIZE_MAX: u64 = 1 << 36;
 /// The least that is mapped, so that a file which grows is seldom mapped anew.

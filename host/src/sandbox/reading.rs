@@ -15,6 +15,11 @@ use crate::sandbox::wire;
 
 /// One call is about at most this many records, whatever their lengths.
 const INDICES_PER_CALL: usize = 1 << 16;
+/// One call gathers at most so many bytes, unless a record alone has more. On
+/// their way out of a file and through the component they are copied several
+/// times: so many stay in the cache meanwhile, and the memory for them need not
+/// be had from the system anew.
+const GATHER_BYTES_PER_CALL: u64 = 512 << 10;
 /// One call sums up at most this many.
 const RECORDS_PER_SUMMARY: u64 = 1 << 20;
 
@@ -197,7 +202,7 @@ impl Session {
         }
         let mut first = 0;
         while first < indices.len() {
-            let asked = batch.part(first, most);
+            let asked = batch.part(first, most.min(GATHER_BYTES_PER_CALL));
             let part = &indices[asked.clone()];
             let got = self.call(|guest, wasm, store| guest.call_gather(wasm, store, part, most))?;
             first += batch.put(asked, &got.bytes, &got.ends, dst)?;
