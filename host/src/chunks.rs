@@ -14,6 +14,7 @@ use crate::chunk_file::{ChunkFile, KEPT_MAX, is_out_of_descriptors};
 use crate::directory::FsDirectory;
 use crate::mapping::{MAPS_PAST_END, Mapping, ROOMY};
 use crate::options::Io;
+use crate::readahead::Readahead;
 
 /// The chunk files of a store, opened when they are first read.
 #[derive(Debug)]
@@ -24,13 +25,15 @@ pub(crate) struct Chunks {
     opening: Mutex<()>,
     /// The process has once run out of descriptors, so none is kept.
     is_short: AtomicBool,
+    pub(crate) readahead: Readahead,
 }
 
 impl Chunks {
     /// No chunk is opened yet.
     pub(crate) fn new(directory: FsDirectory, io: Io) -> Self {
         let (open, opening) = (ArcSwap::default(), Mutex::default());
-        Self { directory, io, open, opening, is_short: AtomicBool::new(false) }
+        let (is_short, readahead) = (AtomicBool::new(false), Readahead::default());
+        Self { directory, io, open, opening, is_short, readahead }
     }
 
     /// The chunk that holds record `index`.
@@ -83,6 +86,11 @@ impl Chunk {
     /// The file's size in bytes.
     pub(crate) fn size(&self) -> io::Result<u64> {
         self.file.size()
+    }
+
+    /// Whether the byte at `offset` is in memory, as far as can be known.
+    pub(crate) fn is_cached(&self, offset: u64) -> bool {
+        self.file.get().map_or(true, |file| file.is_cached(offset))
     }
 
     /// The chunk mapped, at least up to byte `end`, which the file has; `None`

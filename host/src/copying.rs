@@ -38,6 +38,8 @@ pub(crate) const PREFETCH_DISTANCE: usize = 6;
 struct Scratch {
     decoder: Decoder,
     stored: Vec<u8>,
+    /// Records of a share that have passed for the first time.
+    verified: u64,
 }
 
 thread_local! {
@@ -95,6 +97,8 @@ impl Copying<'_> {
     fn run_share(&self, share: Share<'_>) -> Result<()> {
         SCRATCH.with_borrow_mut(|scratch| {
             let jobs = &self.jobs[share.jobs];
+            // A share that failed has left some.
+            scratch.verified = 0;
             for (position, job) in jobs.iter().enumerate() {
                 if let Some(ahead) = jobs.get(position + PREFETCH_DISTANCE) {
                     self.prefetch(ahead);
@@ -102,6 +106,7 @@ impl Copying<'_> {
                 let dst = &mut share.dst[job.start - share.base..job.end() - share.base];
                 self.fetch(scratch, job, dst)?;
             }
+            self.snapshot.verified.count_in(mem::take(&mut scratch.verified));
             if scratch.stored.capacity() > SCRATCH_KEPT_MAX {
                 scratch.stored = Vec::new();
             }
@@ -149,7 +154,7 @@ impl Copying<'_> {
             (_, None) => return Err(location.corrupt(*index, "it has no stored bytes")),
         }
         if check && self.verify == Verify::First {
-            self.snapshot.verified.insert(*index);
+            scratch.verified += u64::from(self.snapshot.verified.insert(*index));
         }
         Ok(())
     }

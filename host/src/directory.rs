@@ -143,6 +143,24 @@ impl FsFile {
     pub(crate) fn file(&self) -> &fs::File {
         &self.file
     }
+
+    /// Whether the byte at `offset` is in memory; also true where the system
+    /// does not say.
+    pub(crate) fn is_cached(&self, offset: u64) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::io::{Errno, ReadWriteFlags, preadv2};
+            let mut byte = [0];
+            let mut buffers = [io::IoSliceMut::new(&mut byte)];
+            let read = preadv2(&self.file, &mut buffers, offset, ReadWriteFlags::NOWAIT);
+            read != Err(Errno::AGAIN)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = offset;
+            true
+        }
+    }
 }
 
 impl File for FsFile {

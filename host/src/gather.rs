@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use zrecord_core::codec::Codec;
 use zrecord_core::format::RecordLocation;
-use zrecord_core::storage::FileName;
+use zrecord_core::storage::{FileName, Span};
 use zrecord_core::{Error, Result};
 
 use crate::chunks::Chunk;
@@ -15,6 +15,7 @@ use crate::copying::{self, Copying};
 use crate::handle::{Handle, Reading};
 use crate::mapping::Mapping;
 use crate::options::Verify;
+use crate::readahead::{self, Readahead};
 use crate::strided::{self, Strided};
 use crate::table::TableView;
 
@@ -92,6 +93,33 @@ pub(crate) struct Plan {
     pub(crate) dictionaries: BTreeSet<u8>,
 }
 
+impl Plan {
+    /// Asks for what lies on disk only, where it is read from maps.
+    fn read_ahead(&self, readahead: &Readahead) {
+        let offset = |job: &Job| u64::from(job.location.offset);
+        let mapped = |job: &Job| {
+            let touched = self.touched.get(job.touched)?;
+            touched.mapping.is_some().then_some(touched)
+        };
+        let is_cached = |position: usize| {
+            let job = &self.jobs[position];
+            mapped(job).is_none_or(|touched| touched.chunk.is_cached(offset(job)))
+        };
+        let len = self.jobs.first().map_or(0, |job| to_usize(job.location.stored_len.into()));
+        if !readahead.is_due(self.jobs.len(), len, is_cached) {
+            return;
+        }
+        let jobs = self.jobs.iter().filter(|job| mapped(job).is_some());
+        let stretch = |job: &Job| {
+            let len = job.location.stored_len.into();
+            (job.touched, Span { offset: offset(job), len })
+        };
+        readahead::ask(jobs.map(stretch).collect(), |number| {
+            self.touched.get(number).and_then(|touched| touched.mapping.as_deref())
+        });
+    }
+}
+
 /// Where a batch wants its records.
 #[derive(Clone, Copy)]
 pub(crate) enum Places<'a> {
@@ -154,13 +182,17 @@ impl Handle {
     /// Gathers records into the caller's memory.
     pub(crate) fn gather(&self, indices: &[u64], dst: &mut [u8], places: Places<'_>) -> Result<()> {
         let reading = self.share_for(indices)?;
+        let verify = match self.options.verify {
+            Verify::First if reading.snapshot.is_verified() => Verify::Never,
+            verify => verify,
+        };
         if let Places::Packed(len) = places
-            && let Some(strided) = Strided::new(self, &reading, indices, dst.len(), len)?
+            && let Some(strided) = Strided::new(&reading, indices, dst.len(), len, verify)?
         {
             return strided.run(dst, self.threads);
         }
         let mut table = None;
-        let plan = plan(&reading, &mut table, indices, dst.len(), places, self.options.verify);
+        let plan = plan(&reading, &mut table, indices, dst.len(), places, verify);
         // A file that was cut is the cause of whatever its bytes looked like.
         if let Some(table) = &table {
             table.check_file()?;
@@ -169,6 +201,7 @@ impl Handle {
         for touched in &plan.touched {
             touched.check_file()?;
         }
+        plan.read_ahead(&reading.files.chunks.readahead);
         let dictionaries = self.dictionaries.with(plan.dictionaries.iter().copied(), |number| {
             let mut reader = self.reader()?;
             reader.refresh()?;
@@ -180,7 +213,7 @@ impl Handle {
             weight: plan.weight,
             dictionaries: &dictionaries,
             snapshot: &reading.snapshot,
-            verify: self.options.verify,
+            verify,
         };
         let copied = copying.run(dst, self.threads);
         // As above.
@@ -198,6 +231,7 @@ impl Handle {
             return Ok(vec![commit.stride; indices.len()]);
         }
         let table = reading.files.table.view(commit.length)?;
+        table.read_ahead(indices);
         let lengths =
             indices.iter().map(|&index| table.location(index).map(|location| location.len));
         let lengths = lengths.collect();
@@ -213,10 +247,12 @@ impl Handle {
             self.follow(&mut reading)?;
         }
         let length = reading.snapshot.commit.length;
-        match indices.iter().find(|index| **index >= length) {
-            Some(&index) => Err(Error::OutOfRange { index, length }),
-            None => Ok(reading),
+        if highest < length {
+            return Ok(reading);
         }
+        // The first of them is named, not the highest.
+        let index = indices.iter().find(|index| **index >= length).copied().unwrap_or(highest);
+        Err(Error::OutOfRange { index, length })
     }
 }
 
@@ -230,7 +266,7 @@ fn plan<'a>(
     verify: Verify,
 ) -> Result<Plan> {
     places.check_count(indices.len())?;
-    let mut locator = Locator { reading, table, verify };
+    let mut locator = Locator { reading, indices, table, verify };
     let mut touching =
         Touching { reading, touched: Vec::new(), slots: BTreeMap::new(), last: None };
     let mut jobs = Vec::with_capacity(indices.len());
@@ -279,6 +315,8 @@ pub(crate) fn overlap(one: u64, other: u64, at: usize) -> Error {
 /// which is then looked at and not before.
 struct Locator<'a, 'b, 'c> {
     reading: &'a Reading<'b>,
+    /// Of the whole batch.
+    indices: &'c [u64],
     table: &'c mut Option<TableView<'a>>,
     verify: Verify,
 }
@@ -296,7 +334,11 @@ impl Locator<'_, '_, '_> {
         }
         let table = match &mut *self.table {
             Some(table) => table,
-            none => none.insert(self.reading.files.table.view(snapshot.commit.length)?),
+            none => {
+                let table = none.insert(self.reading.files.table.view(snapshot.commit.length)?);
+                table.read_ahead(self.indices);
+                table
+            }
         };
         let location = table.location(index)?;
         strided::check(snapshot, index, &location)?;

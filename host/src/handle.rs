@@ -73,6 +73,13 @@ pub(crate) struct Snapshot {
     pub(crate) first_chunk: u32,
 }
 
+impl Snapshot {
+    /// Whether every record has passed its checksum.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.verified.is_complete(self.commit.length)
+    }
+}
+
 /// Keeps delete, compact and close away while a batch is at work.
 pub(crate) struct Reading<'a> {
     pub(crate) files: Arc<Files>,

@@ -55,6 +55,7 @@ mod mapping;
 pub mod options;
 pub mod pool;
 pub mod prefetch;
+mod readahead;
 pub mod repair;
 mod salvage;
 #[allow(unsafe_code, reason = "calls a function compiled for the CPU at hand")]

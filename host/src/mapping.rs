@@ -124,6 +124,18 @@ impl Mapping {
         }
     }
 
+    /// Asks the system to read the bytes at `offset` into memory, if they are
+    /// not there, and does not wait for it.
+    pub(crate) fn will_need(&self, offset: usize, len: usize) {
+        #[cfg(unix)]
+        if self.pointer(offset, len).is_some() {
+            // Advice that is not taken does no harm.
+            let _ = self.raw.advise_range(Advice::WillNeed, offset, len);
+        }
+        #[cfg(not(unix))]
+        let _ = (offset, len);
+    }
+
     /// The bytes at `offset`, for a view; `None` when they are not all mapped.
     pub(crate) fn lend(&self, offset: usize, len: usize) -> Option<&[u8]> {
         let start = self.pointer(offset, len)?;

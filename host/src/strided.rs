@@ -5,13 +5,15 @@ use std::sync::Arc;
 use zrecord_core::Result;
 use zrecord_core::codec::Codec;
 use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
+use zrecord_core::storage::Span;
 
 use crate::copying::{PARALLEL_WEIGHT_MIN, PREFETCH_DISTANCE, SHARES_PER_THREAD};
 use crate::gather::{Touched, to_usize, too_short};
-use crate::handle::{Handle, Reading, Snapshot};
+use crate::handle::{Reading, Snapshot};
 use crate::mapping::Mapping;
 use crate::options::Verify;
 use crate::pool;
+use crate::readahead::{self, Readahead};
 use crate::table::TableView;
 
 /// A batch of a raw store that has one chunk, which is mapped: copied without
@@ -23,6 +25,7 @@ pub(crate) struct Strided<'a> {
     record_len: usize,
     touched: Touched,
     mapping: Arc<Mapping>,
+    readahead: &'a Readahead,
     /// `None` where nothing is to be compared.
     checks: Option<Checks<'a>>,
 }
@@ -37,11 +40,11 @@ struct Checks<'a> {
 impl<'a> Strided<'a> {
     /// The batch, if it is such a one. All indices are in range.
     pub(crate) fn new(
-        handle: &Handle,
         reading: &'a Reading<'_>,
         indices: &'a [u64],
         dst_len: usize,
         record_len: u64,
+        verify: Verify,
     ) -> Result<Option<Self>> {
         let snapshot = &*reading.snapshot;
         let stride = u64::from(snapshot.commit.stride);
@@ -59,13 +62,15 @@ impl<'a> Strided<'a> {
         let Some(mapping) = chunk.mapping(farthest.end()) else { return Ok(None) };
         let touched =
             Touched { chunk, mapping: Some(Arc::clone(&mapping)), last: (last, farthest) };
-        let checks = Checks::new(handle.options.verify, reading, indices)?;
-        Ok(Some(Self { indices, record_len: to_usize(record_len), touched, mapping, checks }))
+        let checks = Checks::new(verify, reading, indices)?;
+        let (record_len, readahead) = (to_usize(record_len), &reading.files.chunks.readahead);
+        Ok(Some(Self { indices, record_len, touched, mapping, readahead, checks }))
     }
 
     /// Writes the records one behind the other.
     pub(crate) fn run(&self, dst: &mut [u8], threads: usize) -> Result<()> {
         self.touched.check_file()?;
+        self.read_ahead();
         let bytes = self.record_len * self.indices.len();
         let dst = &mut dst[..bytes];
         let copied = if threads < 2 || bytes < PARALLEL_WEIGHT_MIN {
@@ -85,7 +90,23 @@ impl<'a> Strided<'a> {
         copied
     }
 
+    fn read_ahead(&self) {
+        let offset = |index: u64| self.offset(index) as u64;
+        let is_cached =
+            |position: usize| self.touched.chunk.is_cached(offset(self.indices[position]));
+        if self.readahead.is_due(self.indices.len(), self.record_len, is_cached) {
+            let len = self.record_len as u64;
+            let stretch = |index: &u64| (0, Span { offset: offset(*index), len });
+            let stretches = self.indices.iter().map(stretch).collect();
+            readahead::ask(stretches, |_| Some(&self.mapping));
+        }
+        if let Some(checks) = &self.checks {
+            checks.table.read_ahead(self.indices);
+        }
+    }
+
     fn copy(&self, indices: &[u64], dst: &mut [u8]) -> Result<()> {
+        let mut verified = 0;
         let records = dst.chunks_exact_mut(self.record_len);
         for (position, (&index, record)) in indices.iter().zip(records).enumerate() {
             if let Some(&ahead) = indices.get(position + PREFETCH_DISTANCE) {
@@ -99,8 +120,11 @@ impl<'a> Strided<'a> {
             }
             // Hashed where it was just written, which is in the cache.
             if let Some(checks) = &self.checks {
-                checks.check(index, record)?;
+                verified += u64::from(checks.check(index, record)?);
             }
+        }
+        if let Some(checks) = &self.checks {
+            checks.snapshot.verified.count_in(verified);
         }
         Ok(())
     }
@@ -126,17 +150,15 @@ impl<'a> Checks<'a> {
         Ok(Some(Self { table, snapshot, always: verify == Verify::Always }))
     }
 
-    fn check(&self, index: u64, record: &[u8]) -> Result<()> {
+    /// Compares unless it was done; whether that is news.
+    fn check(&self, index: u64, record: &[u8]) -> Result<bool> {
         if !self.always && self.snapshot.verified.contains(index) {
-            return Ok(());
+            return Ok(false);
         }
         let location = self.table.location(index)?;
         check(self.snapshot, index, &location)?;
         location.check(index, record)?;
-        if !self.always {
-            self.snapshot.verified.insert(index);
-        }
-        Ok(())
+        Ok(!self.always && self.snapshot.verified.insert(index))
     }
 }
 

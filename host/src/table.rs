@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use zrecord_core::format::{Commit, Format, RecordLocation, classic, extended};
-use zrecord_core::storage::{Access, Directory, File, FileName};
+use zrecord_core::storage::{Access, Directory, File, FileName, Span};
 use zrecord_core::{Error, Result};
 
 use crate::directory::{FsDirectory, FsFile};
 use crate::gather::{to_usize, was_cut};
 use crate::mapping::{Mapping, ROOMY};
 use crate::options::Io;
+use crate::readahead::{self, Readahead};
 
 /// The table is mapped in parts of this many bytes.
 const SEGMENT_SIZE: u64 = 1 << 30;
@@ -31,6 +32,7 @@ pub(crate) struct Table {
     mappable: bool,
     segments: ArcSwap<Vec<Arc<Mapping>>>,
     growing: Mutex<()>,
+    readahead: Readahead,
 }
 
 impl Table {
@@ -44,6 +46,7 @@ impl Table {
             mappable: io == Io::Map && ROOMY,
             segments: ArcSwap::default(),
             growing: Mutex::new(()),
+            readahead: Readahead::default(),
         })
     }
 
@@ -145,6 +148,25 @@ impl TableView<'_> {
         }
         let reason = format!("it has {size} bytes, {} are in use: it was cut short", self.end);
         Err(Error::Corrupt { file: FileName::Meta, reason })
+    }
+
+    /// Asks for the entries of a batch, if they lie on disk only. All are of
+    /// those the view was made for.
+    pub(crate) fn read_ahead(&self, indices: &[u64]) {
+        let format = self.table.format;
+        let offset = |index: &u64| format.entry_offset(*index);
+        let is_cached = |position: usize| self.table.file.is_cached(offset(&indices[position]));
+        let is_mapped = !self.segments.is_empty();
+        if !is_mapped || !self.table.readahead.is_due(indices.len(), ENTRY_SIZE_MAX, is_cached) {
+            return;
+        }
+        let len = format.entry_size();
+        let stretch = |offset| {
+            let number = to_usize(offset / SEGMENT_SIZE);
+            (number, Span { offset: offset % SEGMENT_SIZE, len })
+        };
+        let stretches = indices.iter().map(offset).map(stretch).collect();
+        readahead::ask(stretches, |number| self.segments.get(number).map(Arc::as_ref));
     }
 
     /// Where record `index` lies; it is one of those the view was made for.

@@ -19,11 +19,13 @@ const SEGMENTS: usize = (RECORDS_MAX.ilog2() - FIRST_BITS + 1) as usize;
 #[derive(Debug)]
 pub(crate) struct Verified {
     segments: [OnceLock<Box<[AtomicU64]>>; SEGMENTS],
+    /// How many bits are set, but for those that are not counted in yet.
+    count: AtomicU64,
 }
 
 impl Default for Verified {
     fn default() -> Self {
-        Self { segments: [const { OnceLock::new() }; SEGMENTS] }
+        Self { segments: [const { OnceLock::new() }; SEGMENTS], count: AtomicU64::new(0) }
     }
 }
 
@@ -36,18 +38,35 @@ impl Verified {
         word.is_some_and(|word| word.load(Ordering::Relaxed) & place.bit != 0)
     }
 
-    /// Notes that the record has passed.
-    pub(crate) fn insert(&self, index: u64) {
+    /// Whether the first `length` records, which are all that the store has,
+    /// have passed. False while some of them are not counted in.
+    pub(crate) fn is_complete(&self, length: u64) -> bool {
+        self.count.load(Ordering::Relaxed) >= length
+    }
+
+    /// Notes that the record has passed; whether it is news, which somebody
+    /// then counts in.
+    #[must_use]
+    pub(crate) fn insert(&self, index: u64) -> bool {
         let place = Place::of(index);
-        let Some(segment) = self.segments.get(place.segment) else { return };
+        let Some(segment) = self.segments.get(place.segment) else { return false };
         let words = segment.get_or_init(|| {
             // Zeroed by the system, page by page, as bits are set.
             let words = place.segment_len / u64::from(u64::BITS);
             zeroed_slice_box(usize::try_from(words).unwrap_or(usize::MAX))
         });
-        let Some(word) = words.get(place.word) else { return };
-        if word.load(Ordering::Relaxed) & place.bit == 0 {
-            word.fetch_or(place.bit, Ordering::Relaxed);
+        let Some(word) = words.get(place.word) else { return false };
+        let is_unset = |word: u64| word & place.bit == 0;
+        // Of two threads one is told.
+        is_unset(word.load(Ordering::Relaxed))
+            && is_unset(word.fetch_or(place.bit, Ordering::Relaxed))
+    }
+
+    /// Counts in records that were news: many at a time, since all threads
+    /// share the count.
+    pub(crate) fn count_in(&self, news: u64) {
+        if news > 0 {
+            self.count.fetch_add(news, Ordering::Relaxed);
         }
     }
 }
@@ -85,11 +104,15 @@ mod tests {
         // An interpreter takes its time.
         let spread = if cfg!(miri) { 997 } else { 7 };
         let indices = || (0..200_000).step_by(spread).chain([1 << 15, (1 << 16) - 1, 1 << 20]);
-        indices().for_each(|index| verified.insert(index));
+        let news = indices().filter(|index| verified.insert(*index)).count() as u64;
         let inserted: std::collections::BTreeSet<u64> = indices().collect();
         for index in (0..200_100).step_by(spread.div_ceil(7)) {
             assert_eq!(verified.contains(index), inserted.contains(&index), "{index}");
         }
+        assert_eq!(news, inserted.len() as u64, "each is news once");
+        assert!(!verified.is_complete(1), "none is counted in");
+        verified.count_in(news);
+        assert!(verified.is_complete(news) && !verified.is_complete(news + 1));
         assert!(verified.contains(1 << 20));
         assert!(!verified.contains((1 << 20) + 1));
     }
@@ -99,11 +122,11 @@ mod tests {
     fn an_index_past_any_store_takes_no_memory() {
         let verified = Verified::default();
         for index in [u64::MAX, 1 << 40, RECORDS_MAX] {
-            verified.insert(index);
+            assert!(!verified.insert(index));
             assert!(!verified.contains(index));
         }
         assert!(verified.segments.iter().all(|segment| segment.get().is_none()));
-        verified.insert(RECORDS_MAX - 1);
+        assert!(verified.insert(RECORDS_MAX - 1));
         assert!(verified.contains(RECORDS_MAX - 1));
     }
 }

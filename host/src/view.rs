@@ -110,7 +110,7 @@ impl Handle {
     fn check_view(&self, reading: &Reading<'_>, start: u64, stop: u64, view: &View) -> Result<()> {
         let snapshot = &reading.snapshot;
         let record_len = to_usize(u64::from(snapshot.commit.stride));
-        let mut table = None;
+        let (mut table, mut verified) = (None, 0);
         for (index, record) in (start..stop).zip(view.chunks_exact(record_len)) {
             let skip = match self.options.verify {
                 Verify::Never => true,
@@ -127,8 +127,9 @@ impl Handle {
             let location = table.location(index)?;
             strided::check(snapshot, index, &location)?;
             location.check(index, record)?;
-            snapshot.verified.insert(index);
+            verified += u64::from(snapshot.verified.insert(index));
         }
+        snapshot.verified.count_in(verified);
         table.map_or(Ok(()), |table| table.check_file())
     }
 }

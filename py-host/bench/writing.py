@@ -15,11 +15,11 @@ import numpy as np
 class Writing:
     """A way of writing rows that are in memory.
 
-    Typed, a rival's ``write`` does it. Untyped, its ``append(folder, rows, codec,
-    sync, **options)`` does, with nothing around it, and returns what closes the
-    store afterwards; where it has none, again ``write``, and its files are
-    synced one by one. With a ``template``, its ``prepare`` trains a dictionary
-    into that before anything is timed.
+    Typed, a rival's ``write`` does it. Untyped, its ``append(store, rows, sync)``
+    does, to the new store that its ``create(folder, codec, **options)`` has
+    returned before; where it has none, again ``write``, and its files are synced
+    one by one. With a ``template``, its ``prepare`` trains a dictionary into that
+    before anything is timed.
     """
 
     def __init__(
@@ -38,21 +38,23 @@ class Writing:
         """The seconds of writing all rows into ``folder``, which is new."""
         memory.forget_peak()
         before = memory.resident()
+        appends = not self._options["typed"] and hasattr(self._rival, "append")
+        store = self._rival.create(folder, self._codec, **self._options) if appends else None
         started = time.perf_counter()
-        close = self._write(folder)
+        if appends:
+            self._rival.append(store, self._rows, self._sync)
+        else:
+            self._write(folder)
         elapsed = time.perf_counter() - started
         self._peak = max(self._peak, memory.peak() - before)
-        if close is not None:
-            close()
+        if store is not None:
+            store.close()
         return [elapsed]
 
-    def _write(self, folder: Path) -> Any:
-        if not self._options["typed"] and hasattr(self._rival, "append"):
-            return self._rival.append(folder, self._rows, self._codec, self._sync, **self._options)
+    def _write(self, folder: Path) -> None:
         self._rival.write(folder, self._rows, self._codec, **self._options)
         if self._sync:
             sync_files(folder)
-        return None
 
     def check(self, folder: Path) -> None:
         """Reads back what was written."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,18 @@ def prepare(template: Path, rows: Rows, *, dict_size: int | None = None, **_: An
     store.close()
 
 
-def append(
-    folder: Path, rows: Rows, codec: str, sync: bool, *, template: Path | None = None, **_: Any
-) -> Callable[[], None]:
+def create(folder: Path, codec: str, *, template: Path | None = None, **_: Any) -> Any:
     if template is not None:
         folder.mkdir()
         shutil.copy(template / DICTIONARY, folder)
-    store = Zrecord(str(folder), codec)
+    return Zrecord(str(folder), codec)
+
+
+def append(store: Any, rows: Rows, sync: bool) -> None:
     for block, offsets in blocks(rows):
         store.append(block, offsets)
     if sync:
         store.sync()
-    close: Callable[[], None] = store.close
-    return close
 
 
 def open_store(folder: Path, rows: Rows, codec: str, *, typed: bool = True, **_: Any) -> Reader:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +41,25 @@ def prepare(template: Path, rows: Rows, *, dict_size: int | None = None, **_: An
         train(store, rows, dict_size)
 
 
-def append(
+def create(
     folder: Path,
-    rows: Rows,
     codec: str,
-    sync: bool,
     *,
     min_saving: float | None = None,
     level: int | None = None,
     template: Path | None = None,
     **_: Any,
-) -> Callable[[], None]:
+) -> zr.Zrecord:
     if template is not None:
         shutil.copytree(template, folder)
-    store = zr.Zrecord(folder, codec, mode="a", level=level, min_saving=min_saving)
+    return zr.Zrecord(folder, codec, mode="a", level=level, min_saving=min_saving)
+
+
+def append(store: zr.Zrecord, rows: Rows, sync: bool) -> None:
     for block, offsets in blocks(rows):
         store.append(block, offsets)
     if sync:
         store.sync()
-    return store.close
 
 
 def open_store(

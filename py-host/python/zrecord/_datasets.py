@@ -189,9 +189,8 @@ class DenseRecords(Dataset):
         if out is None:
             return self._fetch(indices)
         destination = as_destination(out, "out")
-        if np.may_share_memory(indices, out) or (
-            isinstance(idx, np.ndarray) and np.may_share_memory(idx, out)
-        ):
+        # What was made of an array lies inside of it, or elsewhere altogether.
+        if np.may_share_memory(idx if isinstance(idx, np.ndarray) else indices, out):
             raise InvalidArgumentError("out overlaps the indices")
         expected = (len(indices), *self._item_shape)
         if out.dtype != self._dtype:

@@ -167,11 +167,10 @@ def as_bytes(data: Any, argument: str) -> npt.NDArray[np.uint8]:
         raise InvalidArgumentError(f"{argument} must be C-contiguous")
     if array.dtype.hasobject:
         raise InvalidArgumentError(f"{argument} holds Python objects, not bytes")
-    if array.dtype == np.uint8 and array.ndim == 1:
-        return array
     if array.nbytes == 0:
         return np.empty(0, np.uint8)
-    return array.reshape(-1).view(np.uint8)
+    flat = array if array.ndim == 1 else array.reshape(-1)
+    return flat if flat.dtype == np.uint8 else flat.view(np.uint8)
 
 
 def as_destination(array: Any, argument: str) -> npt.NDArray[np.uint8]:

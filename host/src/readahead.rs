@@ -1,0 +1,167 @@
+//! Reading ahead: what a batch needs from a disk is asked for at once.
+//!
+//! A page of a map that is not in memory is read when it is touched, and the
+//! thread waits: a batch from a cold store would be one wait after the other.
+//! So a few records of each batch are probed. Where one is missing, all of the
+//! batch is asked for before any of it is copied, and the disk has many
+//! requests to work on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use zrecord_core::storage::Span;
+
+use crate::gather::to_usize;
+use crate::mapping::Mapping;
+
+/// Records of a batch that are probed after batches that were all there: a
+/// probe is a call of the system, and costs a few tenths of a microsecond.
+const PROBES_WARM: usize = 1;
+/// And after one that was not.
+const PROBES_COLD: usize = 8;
+/// After so many batches that were all there the last one that was not is
+/// forgotten.
+const PATIENCE: u32 = 32;
+/// A batch of one record that is shorter is read in a few waits anyway.
+const ALONE_MIN: usize = 32 << 10;
+
+/// Linux takes one request for at most as much as it reads ahead by itself,
+/// 128 KiB unless set otherwise, and drops the rest.
+const REQUEST_BYTES_MAX: u64 = 128 << 10;
+/// Records that lie this close are asked for in one request: the pages between
+/// cost less than another call.
+const GAP_MAX: u64 = 4096;
+
+/// Whether batches from some files were in memory of late. Written only while
+/// some are not.
+#[derive(Debug, Default)]
+pub(crate) struct Readahead {
+    patience: AtomicU32,
+}
+
+impl Readahead {
+    /// Whether to ask for a batch of `count` records, the first of which has
+    /// `len` bytes. `is_cached` probes the record at a position.
+    pub(crate) fn is_due(
+        &self,
+        count: usize,
+        len: usize,
+        mut is_cached: impl FnMut(usize) -> bool,
+    ) -> bool {
+        if count == 0 || (count == 1 && len < ALONE_MIN) {
+            return false;
+        }
+        let patience = self.patience.load(Ordering::Relaxed);
+        let probes = if patience == 0 { PROBES_WARM } else { PROBES_COLD.min(count) };
+        // The last one too: of a scan the system may have read the beginning.
+        let is_missing = (1..=probes).any(|probe| !is_cached(count * probe / probes - 1));
+        if is_missing {
+            self.patience.store(PATIENCE, Ordering::Relaxed);
+        } else if patience > 0 {
+            self.patience.store(patience - 1, Ordering::Relaxed);
+        }
+        is_missing
+    }
+}
+
+/// A stretch of one of several maps, by the number of the map.
+pub(crate) type Stretch = (usize, Span);
+
+/// Asks the system for stretches, and does not wait for them. Only a hint.
+pub(crate) fn ask<'a>(stretches: Vec<Stretch>, mapping: impl Fn(usize) -> Option<&'a Mapping>) {
+    for (number, span) in requests(stretches) {
+        if let Some(mapping) = mapping(number) {
+            mapping.will_need(to_usize(span.offset), to_usize(span.len));
+        }
+    }
+}
+
+/// In the order of the disk, those that lie close joined, and none too long.
+fn requests(mut stretches: Vec<Stretch>) -> Vec<Stretch> {
+    stretches.sort_unstable_by_key(|(number, span)| (*number, span.offset));
+    let mut requests: Vec<Stretch> = Vec::with_capacity(stretches.len());
+    for (number, span) in stretches {
+        let end = span.offset.saturating_add(span.len);
+        match requests.last_mut() {
+            Some((last, before))
+                if *last == number && span.offset <= before.offset + before.len + GAP_MAX =>
+            {
+                before.len = before.len.max(end - before.offset);
+            }
+            _ => requests.push((number, span)),
+        }
+    }
+    requests.into_iter().flat_map(cut).collect()
+}
+
+fn cut((number, span): Stretch) -> impl Iterator<Item = Stretch> {
+    let step = to_usize(REQUEST_BYTES_MAX);
+    (0..span.len).step_by(step).map(move |start| {
+        let len = REQUEST_BYTES_MAX.min(span.len - start);
+        (number, Span { offset: span.offset + start, len })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stretch(number: usize, offset: u64, len: u64) -> Stretch {
+        (number, Span { offset, len })
+    }
+
+    #[test]
+    fn close_stretches_are_joined_and_long_ones_cut() {
+        let page = GAP_MAX;
+        let asked = vec![
+            stretch(1, 0, 10),
+            stretch(0, 20 * page, page),
+            stretch(0, 3 * page, 5),
+            // Twice the same, one within another, and one a page behind.
+            stretch(0, 20 * page, page),
+            stretch(0, 20 * page + 1, 1),
+            stretch(0, 22 * page, 7),
+            stretch(2, 7, 2 * REQUEST_BYTES_MAX + 1),
+        ];
+        let expected = [
+            stretch(0, 3 * page, 5),
+            stretch(0, 20 * page, 2 * page + 7),
+            stretch(1, 0, 10),
+            stretch(2, 7, REQUEST_BYTES_MAX),
+            stretch(2, 7 + REQUEST_BYTES_MAX, REQUEST_BYTES_MAX),
+            stretch(2, 7 + 2 * REQUEST_BYTES_MAX, 1),
+        ];
+        assert_eq!(requests(asked), expected);
+        assert_eq!(requests(vec![stretch(0, 5, 0)]), []);
+    }
+
+    #[test]
+    fn a_missing_record_makes_it_look_closer_for_a_while() {
+        let readahead = Readahead::default();
+        let probes = |missing: &[usize]| {
+            let mut probed = Vec::new();
+            let is_due = readahead.is_due(256, 100, |position| {
+                probed.push(position);
+                !missing.contains(&position)
+            });
+            (is_due, probed)
+        };
+        assert_eq!(probes(&[0, 31]), (false, vec![255]));
+        assert_eq!(probes(&[255]), (true, vec![255]));
+        for _ in 0..PATIENCE {
+            assert_eq!(probes(&[]).1, [31, 63, 95, 127, 159, 191, 223, 255]);
+        }
+        assert_eq!(probes(&[]), (false, vec![255]));
+        assert_eq!(probes(&[255]), (true, vec![255]));
+        assert_eq!(probes(&[31]), (true, vec![31]), "one that is missing is enough");
+    }
+
+    #[test]
+    fn a_short_record_alone_is_not_probed() {
+        let readahead = Readahead::default();
+        let probe = |count, len| readahead.is_due(count, len, |_| false);
+        assert!(!probe(0, ALONE_MIN));
+        assert!(!probe(1, ALONE_MIN - 1));
+        assert!(probe(1, ALONE_MIN));
+        assert!(probe(2, 1));
+    }
+}
