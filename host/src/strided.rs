@@ -16,6 +16,11 @@ use crate::pool;
 use crate::readahead::{self, Readahead};
 use crate::table::TableView;
 
+/// What is asked for ahead of short records, in bytes, and in records at most:
+/// a core has some two dozen fetches under way at once.
+const PREFETCH_BYTES_AHEAD: usize = 1536;
+const PREFETCH_DISTANCE_MAX: usize = 24;
+
 /// A batch of a raw store that has one chunk, which is mapped: copied without
 /// looking records up, and without a look at the table but for the checksums
 /// that are to be compared. Others take the general way, which is some thirty
@@ -106,10 +111,11 @@ impl<'a> Strided<'a> {
     }
 
     fn copy(&self, indices: &[u64], dst: &mut [u8]) -> Result<()> {
+        let distance = prefetch_distance(self.record_len);
         let mut verified = 0;
         let records = dst.chunks_exact_mut(self.record_len);
         for (position, (&index, record)) in indices.iter().zip(records).enumerate() {
-            if let Some(&ahead) = indices.get(position + PREFETCH_DISTANCE) {
+            if let Some(&ahead) = indices.get(position + distance) {
                 self.mapping.prefetch(self.offset(ahead), self.record_len);
                 if let Some(checks) = &self.checks {
                     checks.table.prefetch(ahead);
@@ -160,6 +166,12 @@ impl<'a> Checks<'a> {
         location.check(index, record)?;
         Ok(!self.always && self.snapshot.verified.insert(index))
     }
+}
+
+/// How many records ahead the first bytes of one are asked for: short ones
+/// from farther, so that as many fetches are under way.
+fn prefetch_distance(record_len: usize) -> usize {
+    (PREFETCH_BYTES_AHEAD / record_len.max(1)).clamp(PREFETCH_DISTANCE, PREFETCH_DISTANCE_MAX)
 }
 
 /// Checks that the table says of a record what the stride promises, on which

@@ -76,6 +76,22 @@ class Limit:
             **fields,
         )
 
+    def encode(self, path: Path, batch: int, recipe: dict[str, Any]) -> int:
+        """Frames of the rows of ``path``, by other parameters than ours; returns
+        the bytes that they have. One thread decodes them."""
+        answer = self._program.ask(
+            "frames",
+            name=self.label,
+            recipe=recipe,
+            path=str(path),
+            offset=npy_offset(path),
+            record_bytes=self._rows.shape[1],
+            batch=batch,
+            threads=1,
+        )
+        stored: int = answer["stored"]
+        return stored
+
     def check(self, batches: list[Indices]) -> None:
         for idx in batches:
             found = self._program.rows_of(self.label, idx, self._rows.shape[1])

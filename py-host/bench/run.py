@@ -24,6 +24,8 @@ from session import Session, Settings
 from tables import Table, is_ours
 
 KINDS = ("sampler", "store", "loader", "write", "cold", "small")
+STUDIES = ("frames",)
+"""Of what the product could do; no part of ``all``."""
 
 
 def main() -> int:
@@ -55,7 +57,7 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", nargs="?", default="store", choices=[*KINDS, "all"])
+    parser.add_argument("kind", nargs="?", default="store", choices=[*KINDS, *STUDIES, "all"])
     parser.add_argument("--quick", action="store_true", help="seconds, to see that all runs")
     parser.add_argument("--full", action="store_true", help="every combination; takes long")
     parser.add_argument(

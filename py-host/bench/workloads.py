@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import re
+import sysconfig
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +46,7 @@ class Workload:
         for start in range(0, self.records, step):
             block = rows[start : start + step]
             block[...] = make(np.random.default_rng(start), block.shape)
-            if self.data != "digits":
+            if self.data in STAMPED:
                 stamp(block, start)
         rows.flush()
         return path
@@ -102,9 +107,80 @@ def digits(_: np.random.Generator, shape: tuple[int, ...]) -> Rows:
 
 DIGITS = 1797
 
+
+def photos(rng: np.random.Generator, shape: tuple[int, ...]) -> Rows:
+    """Tiles of two photographs, 64 x 64 pixels of red, green and blue."""
+    return _tiles(rng, shape[0], 64).reshape(shape)
+
+
+def _tiles(rng: np.random.Generator, count: int, side: int) -> Rows:
+    tiles = np.empty((count, side, side, 3), np.uint8)
+    images = _photographs()
+    for tile, which in zip(tiles, rng.integers(0, len(images), count), strict=True):
+        height, width, _ = images[which].shape
+        y, x = rng.integers(0, (height - side, width - side))
+        tile[...] = images[which][y : y + side, x : x + side]
+    return tiles
+
+
+@functools.cache
+def _photographs() -> list[Rows]:
+    from sklearn.datasets import load_sample_images
+
+    images: list[Rows] = load_sample_images().images
+    return images
+
+
+def source(rng: np.random.Generator, shape: tuple[int, ...]) -> Rows:
+    """Stretches of source text: Python's own library."""
+    text = np.frombuffer(_library().encode(), np.uint8)
+    return _stretches(rng, text, shape)
+
+
+def tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> Rows:
+    """That text as numbers of its words in 16 bits, the most frequent first."""
+    return _stretches(rng, _numbered(), (shape[0], shape[1] // 2)).view(np.uint8)
+
+
+def _stretches(
+    rng: np.random.Generator, values: npt.NDArray[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    starts = rng.integers(0, len(values) - shape[1], shape[0])
+    return values[starts[:, None] + np.arange(shape[1])]
+
+
+@functools.cache
+def _library() -> str:
+    folder = Path(sysconfig.get_path("stdlib"))
+    return "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py")))
+
+
+@functools.cache
+def _numbered() -> npt.NDArray[np.uint16]:
+    words = re.findall(r"\w+|\s+|[^\w\s]", _library())
+    ranks = {word: rank for rank, (word, _) in enumerate(Counter(words).most_common())}
+    return np.array([min(ranks[word], 0xFFFF) for word in words], "<u2")
+
+
+def features(rng: np.random.Generator, shape: tuple[int, ...]) -> Rows:
+    """What a network's first layer makes of photographs: positive parts of
+    random projections of tiles, in ``float32``."""
+    width = 512
+    tiles = _tiles(rng, shape[0] * shape[1] // (4 * width), 16).reshape(-1, 16 * 16 * 3)
+    weights = np.random.default_rng(0).normal(0, 1, (tiles.shape[1], width))
+    layer = np.maximum((tiles / 127.5 - 1) @ weights / 16, 0).astype("<f4")
+    return layer.reshape(shape[0], -1).view(np.uint8)
+
+
 MAKERS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Rows]] = {
     "noisy": noisy,
     "structured": structured,
     "smooth": smooth,
     "digits": digits,
+    "photos": photos,
+    "source": source,
+    "tokens": tokens,
+    "features": features,
 }
+STAMPED = ("noisy", "structured", "smooth")
+"""Those that are generated."""

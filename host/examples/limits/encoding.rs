@@ -16,6 +16,15 @@ use crate::AnyError;
 /// Records that a thread claims at once.
 const GRAIN: usize = 16;
 
+/// The rows of a file, from where they begin.
+pub fn rows_of(path: &Path, offset: u64) -> Result<Vec<u8>, AnyError> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut rows = Vec::new();
+    file.read_to_end(&mut rows)?;
+    Ok(rows)
+}
+
 /// Records in memory, and how they are encoded.
 pub struct Encoding {
     rows: Vec<u8>,
@@ -31,10 +40,7 @@ impl Encoding {
         level: i32,
         dictionary: Option<&Path>,
     ) -> Result<Self, AnyError> {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(offset))?;
-        let mut rows = Vec::new();
-        file.read_to_end(&mut rows)?;
+        let rows = rows_of(path, offset)?;
         let dictionary = dictionary.map(fs::read).transpose()?;
         let plan = Libzstd::plan(level, dictionary.as_deref())?;
         Ok(Self { rows, record_bytes, plan })

@@ -7,6 +7,7 @@
 
 mod crew;
 mod encoding;
+mod recipe;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ use serde_json::{Value, json};
 use zrecord_host::{Buffer, Codec, Format, Mode, OpenOptions, pool};
 
 use crate::encoding::Encoding;
-use crate::sources::Limit;
+use crate::recipe::Recipe;
+use crate::sources::{Frames, Limit};
 
 type AnyError = Box<dyn Error + Send + Sync>;
 
@@ -41,6 +43,17 @@ enum Request {
         /// All cores unless given.
         #[serde(default)]
         threads: Option<usize>,
+    },
+    /// Encodes the records of a file, keeps the frames under a name as `Open`
+    /// does, and says how many bytes they have.
+    Frames {
+        name: String,
+        recipe: Recipe,
+        path: PathBuf,
+        offset: u64,
+        record_bytes: usize,
+        batch: usize,
+        threads: usize,
     },
     /// Writes the records of one batch into a file, to be compared.
     Answer {
@@ -117,6 +130,16 @@ fn answer(opened: &mut BTreeMap<String, Opened>, request: Request) -> Result<Val
             let dst = Buffer::zeroed(batch * record_bytes)?;
             opened.insert(name, Opened { limit, dst });
             Ok(json!({"threads": threads}))
+        }
+        Request::Frames { name, recipe, path, offset, record_bytes, batch, threads } => {
+            let rows = encoding::rows_of(&path, offset)?;
+            let (frames, dictionary) = recipe.encode(&rows, record_bytes)?;
+            let stored: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
+            let dictionaries = dictionary.into_iter().collect();
+            let limit = Box::new(Frames::new(frames, dictionaries, record_bytes, threads));
+            let dst = Buffer::zeroed(batch * record_bytes)?;
+            opened.insert(name, Opened { limit, dst });
+            Ok(json!({"stored": stored}))
         }
         Request::Answer { name, batch, to } => {
             let Opened { limit, dst } = find(opened, &name)?;

@@ -76,8 +76,15 @@ impl Source for Rows {
 pub struct Frames(Crew<Stored>);
 
 struct Stored {
-    records: Vec<(Codec, u8, Vec<u8>)>,
+    records: Vec<Frame>,
     dictionaries: Vec<Dictionary>,
+}
+
+/// A record as it is stored.
+pub struct Frame {
+    pub codec: Codec,
+    pub dictionary: u8,
+    pub bytes: Vec<u8>,
 }
 
 impl Frames {
@@ -88,12 +95,22 @@ impl Frames {
         for (&index, location) in indices.iter().zip(reader.locations(&indices)?) {
             let mut bytes = Vec::new();
             reader.read_stored(index, &location, &mut bytes)?;
-            records.push((location.codec, location.dictionary, bytes));
+            let (codec, dictionary) = (location.codec, location.dictionary);
+            records.push(Frame { codec, dictionary, bytes });
         }
         let count = u8::try_from(reader.commit().dictionaries)?;
         let digest = |number| Ok(Libzstd::dictionary(&reader.dictionary(number)?)?);
         let dictionaries = (0..count).map(digest).collect::<Result<_, AnyError>>()?;
-        Ok(Self(Crew { source: Stored { records, dictionaries }, record_bytes, threads }))
+        Ok(Self::new(records, dictionaries, record_bytes, threads))
+    }
+
+    pub fn new(
+        records: Vec<Frame>,
+        dictionaries: Vec<Dictionary>,
+        record_bytes: usize,
+        threads: usize,
+    ) -> Self {
+        Self(Crew { source: Stored { records, dictionaries }, record_bytes, threads })
     }
 }
 
@@ -108,7 +125,8 @@ impl Source for Stored {
 
     fn fetch(&self, decoder: &mut Decoder, index: u64, dst: &mut [u8]) -> Result<(), AnyError> {
         let record = self.records.get(usize::try_from(index)?);
-        let (codec, number, bytes) = record.ok_or("a record is past the end")?;
+        let Frame { codec, dictionary: number, bytes } =
+            record.ok_or("a record is past the end")?;
         match codec {
             Codec::Raw if bytes.len() == dst.len() => dst.copy_from_slice(bytes),
             Codec::Raw => return Err("a raw record has another length".into()),
