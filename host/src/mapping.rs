@@ -112,6 +112,17 @@ impl Mapping {
         true
     }
 
+    /// As [`copy`](Self::copy), but past the cache where the processor can:
+    /// for destinations that are larger than it, of which nothing is read again
+    /// at once.
+    #[must_use]
+    pub(crate) fn stream(&self, offset: usize, dst: &mut [u8]) -> bool {
+        let Some(source) = self.pointer(offset, dst.len()) else { return false };
+        // SAFETY: as in `copy`.
+        unsafe { vectors::stream(source, dst) };
+        true
+    }
+
     /// Asks the processor for the first bytes at `offset`, which are about to
     /// be read. Only a hint: nothing happens when they are not mapped, or
     /// where there is no such instruction.
@@ -178,7 +189,8 @@ impl Mapping {
 #[cfg(target_arch = "x86_64")]
 mod vectors {
     use std::arch::x86_64::{
-        __m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
+        __m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_sfence, _mm_storeu_si128,
+        _mm_stream_si128,
     };
     use std::{array, ptr};
 
@@ -209,6 +221,45 @@ mod vectors {
             unsafe { ptr::copy_nonoverlapping(source, dst.as_mut_ptr(), dst.len()) };
             return;
         }
+        // SAFETY: the caller's promise.
+        unsafe { copy_blocks(source, dst, store) };
+    }
+
+    /// As [`copy`], with stores that leave the cache as it is: each line is
+    /// written without being read first.
+    ///
+    /// # Safety
+    ///
+    /// As of [`copy`].
+    pub(super) unsafe fn stream(source: *const u8, dst: &mut [u8]) {
+        if cfg!(miri) {
+            // It does not know the instruction.
+            // SAFETY: the caller's promise.
+            return unsafe { copy(source, dst) };
+        }
+        let head = dst.as_ptr().align_offset(VECTOR).min(dst.len());
+        let (head, aligned) = dst.split_at_mut(head);
+        // SAFETY: the first of the bytes that can be read.
+        unsafe { ptr::copy_nonoverlapping(source, head.as_mut_ptr(), head.len()) };
+        // SAFETY: the rest of them.
+        unsafe { copy_blocks(source.wrapping_add(head.len()), aligned, store_past_cache) };
+        // So that other threads see what was written once they see what comes
+        // after it.
+        // SAFETY: every processor of this architecture has the instruction.
+        unsafe { _mm_sfence() };
+    }
+
+    /// Copies a block of vectors at a time: all are loaded before any is stored.
+    ///
+    /// # Safety
+    ///
+    /// As of [`copy`].
+    #[inline(always)]
+    unsafe fn copy_blocks(
+        source: *const u8,
+        dst: &mut [u8],
+        store: impl Fn(&mut [u8; VECTOR], __m128i),
+    ) {
         let (blocks, rest) = dst.as_chunks_mut::<BLOCK>();
         let mut source = source;
         for block in blocks {
@@ -239,6 +290,13 @@ mod vectors {
         unsafe { _mm_storeu_si128(dst.as_mut_ptr().cast(), vector) };
     }
 
+    fn store_past_cache(dst: &mut [u8; VECTOR], vector: __m128i) {
+        let dst = dst.as_mut_ptr().cast::<__m128i>();
+        assert!(dst.is_aligned());
+        // SAFETY: as many bytes are borrowed mutably, and it is aligned.
+        unsafe { _mm_stream_si128(dst, vector) };
+    }
+
     #[cfg(test)]
     mod tests {
         #[test]
@@ -255,6 +313,10 @@ mod vectors {
                     assert!(len <= source.len());
                     // SAFETY: as many bytes are borrowed.
                     unsafe { super::copy(source.as_ptr(), part) };
+                    assert_eq!(*part, source[..len]);
+                    part.fill(0);
+                    // SAFETY: as above.
+                    unsafe { super::stream(source.as_ptr(), part) };
                     assert_eq!(dst[start..start + len], source[..len]);
                     assert!(dst[start + len..].iter().all(|byte| *byte == 0));
                 }
@@ -276,6 +338,16 @@ mod vectors {
     pub(super) unsafe fn copy(source: *const u8, dst: &mut [u8]) {
         // SAFETY: the caller's promise.
         unsafe { ptr::copy_nonoverlapping(source, dst.as_mut_ptr(), dst.len()) };
+    }
+
+    /// As [`copy`]: there is no other way here.
+    ///
+    /// # Safety
+    ///
+    /// As of [`copy`].
+    pub(super) unsafe fn stream(source: *const u8, dst: &mut [u8]) {
+        // SAFETY: the caller's promise.
+        unsafe { copy(source, dst) };
     }
 
     pub(super) fn prefetch(_: *const u8) {}

@@ -20,6 +20,8 @@ use crate::table::TableView;
 /// a core has some two dozen fetches under way at once.
 const PREFETCH_BYTES_AHEAD: usize = 1536;
 const PREFETCH_DISTANCE_MAX: usize = 24;
+/// Batches of so many bytes are written past the cache.
+const STREAM_BYTES_MIN: usize = 16 << 20;
 
 /// A batch of a raw store that has one chunk, which is mapped: copied without
 /// looking records up, and without a look at the table but for the checksums
@@ -31,6 +33,8 @@ pub(crate) struct Strided<'a> {
     touched: Touched,
     mapping: Arc<Mapping>,
     readahead: &'a Readahead,
+    /// More than stays in the cache.
+    streams: bool,
     /// `None` where nothing is to be compared.
     checks: Option<Checks<'a>>,
 }
@@ -69,7 +73,8 @@ impl<'a> Strided<'a> {
             Touched { chunk, mapping: Some(Arc::clone(&mapping)), last: (last, farthest) };
         let checks = Checks::new(verify, reading, indices)?;
         let (record_len, readahead) = (to_usize(record_len), &reading.files.chunks.readahead);
-        Ok(Some(Self { indices, record_len, touched, mapping, readahead, checks }))
+        let streams = record_len.saturating_mul(indices.len()) >= STREAM_BYTES_MIN;
+        Ok(Some(Self { indices, record_len, touched, mapping, readahead, streams, checks }))
     }
 
     /// Writes the records one behind the other.
@@ -111,6 +116,8 @@ impl<'a> Strided<'a> {
     }
 
     fn copy(&self, indices: &[u64], dst: &mut [u8]) -> Result<()> {
+        // What is hashed next had better stay in the cache.
+        let streams = self.streams && self.checks.is_none();
         let distance = prefetch_distance(self.record_len);
         let mut verified = 0;
         let records = dst.chunks_exact_mut(self.record_len);
@@ -121,7 +128,11 @@ impl<'a> Strided<'a> {
                     checks.table.prefetch(ahead);
                 }
             }
-            if !self.mapping.copy(self.offset(index), record) {
+            let copied = match streams {
+                true => self.mapping.stream(self.offset(index), record),
+                false => self.mapping.copy(self.offset(index), record),
+            };
+            if !copied {
                 return Err(too_short(index, &self.touched.last.1, 0));
             }
             // Hashed where it was just written, which is in the cache.
