@@ -1,0 +1,62 @@
+// The interface `files` of `zrecord:store`: all that the component can reach.
+// Names are checked before anything is looked for, and an error of the contract
+// is thrown, as jco has it: `{ tag: 'no-entry' }`.
+
+import { toNumber } from '../data/numbers.ts';
+import { isReadName } from '../data/names.ts';
+import { BlockCache, BlockFile, type BlockSizes, type ByteFile } from './blocks.ts';
+
+/** Where files come from. */
+export interface FileSource {
+  readonly sizes: BlockSizes;
+  /** So much was read, in so many reads. */
+  readonly bytes: number;
+  readonly reads: number;
+  open(name: string): ByteFile;
+}
+
+/** What one call copies at most. */
+const CALL_BYTES_MAX = 64n << 20n;
+const CACHE_BYTES = 32 << 20;
+
+interface Span64 {
+  offset: bigint;
+  length: bigint;
+}
+
+export class Directory {
+  private readonly cache = new BlockCache(CACHE_BYTES);
+
+  constructor(private readonly source: FileSource) {}
+
+  open(name: string): File {
+    if (!isReadName(name)) throw { tag: 'invalid' };
+    return new File(new BlockFile(name, this.source.open(name), this.cache, this.source.sizes));
+  }
+}
+
+export class File {
+  constructor(private readonly file: BlockFile) {}
+
+  size(): bigint {
+    return BigInt(this.file.size);
+  }
+
+  read(length: bigint, offset: bigint): [Uint8Array, boolean] {
+    const bytes = this.readMany([{ offset, length }]);
+    return [bytes, bytes.length < length];
+  }
+
+  readMany(spans: Span64[]): Uint8Array {
+    const sum = spans.reduce((total, { length }) => total + length, 0n);
+    if (sum > CALL_BYTES_MAX) throw { tag: 'too-large' };
+    // No file reaches as far as an offset may say.
+    const end = BigInt(this.file.size);
+    return this.file.read(
+      spans.map(({ offset, length }) => ({
+        offset: toNumber(offset < end ? offset : end),
+        length: toNumber(length),
+      })),
+    );
+  }
+}

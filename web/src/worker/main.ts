@@ -1,0 +1,72 @@
+// The worker: the component, the files it was lent, and the calls of the page.
+
+import core from '../../generated/reader.core.wasm';
+import core2 from '../../generated/reader.core2.wasm';
+import core3 from '../../generated/reader.core3.wasm';
+import { instantiate, type ImportObject, type Root } from '../../generated/reader.js';
+import type { Answer, Calls, CallName, Opened, Request, Source } from '../protocol.ts';
+import { failureOf, FailureError } from './failure.ts';
+import * as files from './files.ts';
+import { LocalSource } from './local.ts';
+import { RemoteSource } from './remote.ts';
+import { Store } from './store.ts';
+
+const MODULES: Readonly<Record<string, BufferSource>> = {
+  'reader.core.wasm': core,
+  'reader.core2.wasm': core2,
+  'reader.core3.wasm': core3,
+};
+
+function load(): Root {
+  const module = (name: string) => new WebAssembly.Module(MODULES[name] ?? new Uint8Array());
+  // The generated code looks for the name without the version, its types say
+  // the one with.
+  const imports = { 'zrecord:store/files': files, 'zrecord:store/files@0.1.0': files };
+  return instantiate(module, imports as unknown as ImportObject);
+}
+
+let source: files.FileSource | undefined;
+let store: Store | undefined;
+
+async function open(from: Source): Promise<Opened> {
+  if (from.kind === 'url') {
+    const remote = new RemoteSource(from.base);
+    source = remote;
+    await remote.probe();
+  } else {
+    source = new LocalSource(from.files);
+  }
+  const result = Store.open(load(), source);
+  store = result.store;
+  return result.opened;
+}
+
+/** Runs a call. Nothing else runs meanwhile: calls come one after the other. */
+async function answer<Name extends CallName>({ name, parameters }: Request<Name>): Promise<unknown> {
+  if (name === 'open') return open(...(parameters as Parameters<Calls['open']>));
+  if (name === 'traffic') return { bytes: source?.bytes ?? 0, reads: source?.reads ?? 0 };
+  if (!store) throw new FailureError('page', 'No store is open.');
+  const call = store[name as keyof Store] as (...parameters: unknown[]) => unknown;
+  return call.apply(store, parameters);
+}
+
+/** Buffers of records are handed over, not copied. */
+function buffersOf(value: unknown): Transferable[] {
+  const values: unknown[] = Array.isArray(value) ? value : [value];
+  const buffers = values.map((one) => (one as { bytes?: unknown } | null)?.bytes);
+  return buffers.flatMap((bytes) => (bytes instanceof Uint8Array ? [bytes.buffer as ArrayBuffer] : []));
+}
+
+let queue = Promise.resolve();
+self.addEventListener('message', ({ data }: MessageEvent<Request>) => {
+  queue = queue.then(async () => {
+    const post = (message: Answer, buffers: Transferable[] = []) =>
+      (self as unknown as Worker).postMessage(message, buffers);
+    try {
+      const value = await answer(data);
+      post({ id: data.id, value }, buffersOf(value));
+    } catch (error) {
+      post({ id: data.id, failure: failureOf(error) });
+    }
+  });
+});
