@@ -38,18 +38,19 @@ function trimmed(bars: Bar[]): Bar[] {
 
 /** Lengths by their bits: 2^(b-1) up to 2^b - 1. */
 export function lengthBars(lens: readonly number[]): Bar[] {
-  const power = (bits: number) => {
-    const units = ['', ' Ki', ' Mi', ' Gi'];
-    const unit = Math.min(units.length - 1, Math.floor(bits / 10));
-    return `${2 ** (bits - 10 * unit)}${units[unit] ?? ''}`;
-  };
   return trimmed(
     lens.map((count, bits) => {
       if (bits === 0) return { label: '0 bytes', count };
       if (bits === 1) return { label: '1 byte', count };
-      return { label: `${power(bits - 1)} to below ${power(bits)} bytes`, count };
+      return { label: `${power(bits - 1)} to below ${power(bits)}`, count };
     }),
   );
+}
+
+function power(bits: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB'];
+  const unit = Math.min(units.length - 1, Math.floor(bits / 10));
+  return `${2 ** (bits - 10 * unit)} ${units[unit]}`;
 }
 
 /** Ratios in steps of an eighth of a doubling from 1. */

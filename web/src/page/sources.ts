@@ -1,6 +1,6 @@
 // Stores in what was dropped or picked: folders that hold a `meta.zr`.
 
-import { isReadName } from '../data/names.ts';
+import { isStoreName } from '../data/names.ts';
 import type { Source } from '../protocol.ts';
 
 /** Folders further down are not looked into. */
@@ -22,7 +22,7 @@ export function picked(files: Iterable<File>): Source[] {
     const name = parent.slice(parent.lastIndexOf('/') + 1) || 'dropped files';
     const folder = folders.get(parent) ?? { name, files: new Map<string, File>() };
     folders.set(parent, folder);
-    if (isReadName(file.name)) folder.files.set(file.name, file);
+    if (isStoreName(file.name)) folder.files.set(file.name, file);
   }
   return stores([...folders.values()]);
 }
@@ -71,7 +71,7 @@ async function list(directory: FileSystemDirectoryEntry): Promise<FileSystemEntr
 /** A file that the browser cannot read is left out: the store says what it
  * lacks. */
 async function take(entry: FileSystemEntry, folder: Folder): Promise<void> {
-  if (!isReadName(entry.name)) return;
+  if (!isStoreName(entry.name)) return;
   try {
     const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
     folder.files.set(entry.name, file);

@@ -3,7 +3,7 @@
 // is thrown, as jco has it: `{ tag: 'no-entry' }`.
 
 import { toNumber } from '../data/numbers.ts';
-import { isReadName } from '../data/names.ts';
+import { isStoreName } from '../data/names.ts';
 import { BlockCache, BlockFile, type BlockSizes, type ByteFile } from './blocks.ts';
 
 /** Where files come from. */
@@ -30,7 +30,7 @@ export class Directory {
   constructor(private readonly source: FileSource) {}
 
   open(name: string): File {
-    if (!isReadName(name)) throw { tag: 'invalid' };
+    if (!isStoreName(name)) throw { tag: 'invalid' };
     return new File(new BlockFile(name, this.source.open(name), this.cache, this.source.sizes));
   }
 }
