@@ -94,6 +94,9 @@ function simple(text: string): Dtype | undefined {
   const [, order, letter = '', digits = '', unit = ''] = parts;
   const little = order !== '>';
   const number = letter === '?' ? 1 : Number(digits);
+  // Only texts and bytes may have no length.
+  if (number === 0 && !(digits !== '' && 'SUV'.includes(letter)) && !'Mm'.includes(letter)) return undefined;
+  if ('Mm'.includes(letter) && number !== 8) return undefined;
   const of = (kind: Dtype['kind'], name: string, size: number, read: Dtype['read']): Dtype => ({
     text,
     name: little || size === 1 ? name : `${name}, big-endian`,

@@ -66,7 +66,7 @@ class Reader {
   }
 
   private escape(): string {
-    const coded = /^(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))/i.exec(
+    const coded = /^(?:x([\da-fA-F]{2})|u([\da-fA-F]{4})|U([\da-fA-F]{8}))/.exec(
       this.text.slice(this.at, this.at + 9),
     );
     if (coded) {
