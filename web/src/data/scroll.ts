@@ -63,13 +63,15 @@ export class ScaledScroll {
     return this.topMax === 0 ? 0 : Math.round((this.top / this.topMax) * this.barMax);
   }
 
-  /** Brings a row into view, moving no further than needed. */
+  /** Brings a row into view: no further than needed where it is near, else
+   * into the middle. */
   reveal(row: number): void {
     const begin = row * this.rowHeight;
-    if (begin < this.top) this.moveTo(begin);
-    else if (begin + this.rowHeight > this.top + this.viewport) {
-      this.moveTo(begin + this.rowHeight - this.viewport);
-    }
+    const end = begin + this.rowHeight - this.viewport;
+    const isFar = begin < this.top - this.viewport || end > this.top + this.viewport;
+    if (isFar) this.moveTo(Math.round((begin + end) / 2 / this.rowHeight) * this.rowHeight);
+    else if (begin < this.top) this.moveTo(begin);
+    else if (end > this.top) this.moveTo(end);
   }
 
   /** The rows that can be seen, also in part. */

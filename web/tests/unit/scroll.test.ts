@@ -47,7 +47,7 @@ test('a scaled bar stops at whole rows', () => {
   assert.ok(Math.abs(scroll.top - expected) <= 14);
 });
 
-test('revealing moves no further than needed', () => {
+test('revealing moves no further than needed, and what is far into the middle', () => {
   const scroll = new ScaledScroll(1000, 28, 280);
   scroll.reveal(5);
   assert.equal(scroll.top, 0);
@@ -55,6 +55,8 @@ test('revealing moves no further than needed', () => {
   assert.equal(scroll.top, 28);
   scroll.reveal(0);
   assert.equal(scroll.top, 0);
+  scroll.reveal(500);
+  assert.equal(scroll.top, 28 * 496);
   scroll.reveal(999);
   assert.equal(scroll.top, scroll.topMax);
 });

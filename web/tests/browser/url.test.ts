@@ -1,0 +1,111 @@
+// Stores on servers: what is read of them, and what servers may lack.
+
+import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+
+import type { Page } from 'playwright-core';
+
+import { TestServer } from './server.ts';
+import { expected, setting, store, STORES } from './setting.ts';
+
+const shared = setting();
+const stores = new TestServer(STORES);
+let base: string;
+before(async () => void (base = await stores.listen()));
+after(() => stores.close());
+
+async function openUrl(page: Page, name: string): Promise<void> {
+  await page.getByLabel('Or its address').fill(`${base}/${name}`);
+  await page.getByRole('button', { name: 'Open', exact: true }).click();
+}
+
+function sizeOf(name: string): number {
+  return ['meta.zr', '0.zr', 'schema.msgpack'].reduce((sum, file) => sum + statSync(join(store(name), file)).size, 0);
+}
+
+/** Until nothing is asked for any more. */
+async function quiet(): Promise<void> {
+  for (let before = -1; before !== stores.requests.length; ) {
+    before = stores.requests.length;
+    await new Promise((resolve) => setTimeout(resolve, 700));
+  }
+}
+
+for (const name of ['million', 'huge-extended']) {
+  test(`${name}: opening reads less than a hundredth`, async () => {
+    stores.behaviour = { tag: '"1"' };
+    stores.forget();
+    const { page, check } = await shared.open();
+    await openUrl(page, name);
+    await page.getByRole('heading', { level: 1, name }).waitFor();
+    await page.locator('.preview [role=tab]').first().waitFor();
+    await quiet();
+    const share = stores.bytes / sizeOf(name);
+    console.log(`  ${stores.requests.length} requests, ${stores.bytes} bytes of ${sizeOf(name)}: ${(100 * share).toFixed(3)} %`);
+    assert.ok(share < 0.01);
+    assert.ok(stores.requests.every((request) => request.includes(' bytes=')), 'every request is one for a range');
+    check();
+  });
+}
+
+test('records of a server are those of the store, and all can be counted', async () => {
+  stores.behaviour = { tag: '"1"' };
+  const { page, check } = await shared.open();
+  const { record, pixels } = expected<{ record: number; pixels: number[][] }>('digits');
+  await page.goto(`${shared.url}/#url=${base}/digits-extended-zstd_dict&record=${record}`);
+  await page.reload();
+  await page.getByRole('heading', { name: `Record ${record}` }).waitFor();
+  await page.locator('.preview canvas').waitFor();
+  const middle = await page.locator('.preview canvas').evaluate((canvas) =>
+    (canvas as HTMLCanvasElement).getContext('2d')?.getImageData(14, 14, 1, 1).data[0],
+  );
+  assert.equal(middle, pixels[14]?.[14]);
+  await page.getByRole('tab', { name: 'Overview' }).click();
+  await page.getByText(/^Estimated from 1,024 of 3,000\.$/).waitFor();
+  await page.getByRole('button', { name: 'Count all' }).click();
+  await page.getByText('All 3,000 counted.').waitFor();
+  check();
+});
+
+const LACKING = [
+  ['ignoresRanges', { ignoresRanges: true }, /meta\.zr: the server does not answer range requests/],
+  ['hidesRange', { hidesRange: true }, /does not let this page read Content-Range/],
+  ['isClosed', { isClosed: true }, /cannot be reached from this page/],
+  ['encoding', { encoding: 'x-own' }, /Content-Encoding|cannot be reached/],
+] as const;
+
+for (const [name, behaviour, text] of LACKING) {
+  test(`a server that lacks something: ${name}`, async () => {
+    stores.behaviour = behaviour;
+    stores.forget();
+    const { page, check } = await shared.open();
+    await openUrl(page, 'million');
+    await page.getByRole('alert').filter({ hasText: text }).waitFor();
+    // It would have sent a quarter of a gigabyte.
+    assert.ok(stores.bytes < 16 << 20, `${stores.bytes} bytes were sent`);
+    check();
+  });
+}
+
+test('no store at an address', async () => {
+  stores.behaviour = {};
+  const { page, check } = await shared.open();
+  await openUrl(page, 'no-store');
+  await page.getByRole('alert').filter({ hasText: 'There is no meta.zr at' }).waitFor();
+  check();
+});
+
+test('a store that changes on the server is noticed', async () => {
+  stores.behaviour = { tag: '"1"' };
+  const { page, check } = await shared.open();
+  await openUrl(page, 'million');
+  await page.locator('.preview [role=tab]').first().waitFor();
+  await quiet();
+  stores.behaviour = { tag: '"2"' };
+  await page.getByLabel('Go to record').fill('654321');
+  await page.getByRole('button', { name: 'Go', exact: true }).click();
+  await page.getByRole('alert').filter({ hasText: 'changed on the server' }).waitFor();
+  check();
+});
