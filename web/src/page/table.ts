@@ -70,10 +70,15 @@ export class RecordTable {
   }
 
   private resize(): void {
+    // While another tab is shown there is nothing to measure.
+    if (this.scroller.clientHeight === 0) return;
+    const { first, count: visible } = this.scroll.visible();
+    const { cursor } = this.session.selection;
     this.scroll.viewport = this.scroller.clientHeight;
     this.layer.style.height = `${this.scroll.viewport}px`;
     this.scroll.moveTo(this.scroll.top);
-    this.draw();
+    if (cursor >= first && cursor < first + visible) this.scroll.reveal(cursor);
+    this.moved();
   }
 
   /** The scrollbar was moved, unless it stands where it was put. */

@@ -3,11 +3,12 @@
 
 import { blocksOf, clip, runsOf, type Run, type Span } from '../data/spans.ts';
 
-/** A file that can be read by position, at once. */
+/** A file that can be read by position. */
 export interface ByteFile {
   readonly size: number;
-  /** The bytes of each span, all of which lie in the file. */
-  fetch(spans: Span[]): Uint8Array[];
+  /** Gives `take` the bytes of each span, all of which lie in the file: now, or
+   * later, and then it throws for the time being. */
+  fetch(spans: Span[], take: (reads: Uint8Array[]) => void): void;
 }
 
 export interface BlockSizes {
@@ -23,6 +24,7 @@ export interface BlockSizes {
 export class BlockCache {
   private readonly blocks = new Map<string, Uint8Array>();
   private bytes = 0;
+  private isHeld = false;
 
   constructor(private readonly bytesMax: number) {}
 
@@ -36,8 +38,20 @@ export class BlockCache {
   }
 
   set(key: string, block: Uint8Array): void {
+    this.bytes += block.length - (this.blocks.get(key)?.length ?? 0);
     this.blocks.set(key, block);
-    this.bytes += block.length;
+    this.trim();
+  }
+
+  /** While a call is made again and again until all that it needs is there,
+   * nothing is thrown away. */
+  hold(isHeld: boolean): void {
+    this.isHeld = isHeld;
+    this.trim();
+  }
+
+  private trim(): void {
+    if (this.isHeld) return;
     for (const [oldest, { length }] of this.blocks) {
       if (this.bytes <= this.bytesMax) break;
       this.blocks.delete(oldest);
@@ -104,30 +118,36 @@ export class BlockFile {
     if (missing.length === 0) return found;
     const longest = Math.max(1, Math.floor(RUN_BYTES / this.sizes.block));
     const runs = runsOf(missing, this.sizes.gap, longest);
-    this.widen(runs);
-    const reads = this.file.fetch(runs.map((run) => this.spanOf(run)));
-    runs.forEach((run, position) => {
-      const bytes = reads[position] ?? new Uint8Array();
-      for (let block = 0; block < run.count; block += 1) {
-        const start = block * this.sizes.block;
-        // A copy, so that one block does not keep all that was read with it.
-        const copy = bytes.slice(start, start + this.sizes.block);
-        found.set(run.first + block, copy);
-        this.cache.set(this.key(run.first + block), copy);
-      }
+    const ahead = this.widen(runs);
+    this.file.fetch(runs.map((run) => this.spanOf(run)), (reads) => {
+      this.ahead = ahead;
+      const last = runs.at(-1);
+      if (last) this.next = last.first + last.count;
+      runs.forEach((run, position) => this.keep(run, reads[position], found));
     });
     return found;
   }
 
-  /** Whoever reads in order reads on: the next read is twice as long. */
-  private widen(runs: Run[]): void {
+  private keep(run: Run, bytes: Uint8Array = new Uint8Array(), found: Map<number, Uint8Array>): void {
+    for (let block = 0; block < run.count; block += 1) {
+      const start = block * this.sizes.block;
+      // A copy, so that one block does not keep all that was read with it.
+      const copy = bytes.slice(start, start + this.sizes.block);
+      found.set(run.first + block, copy);
+      this.cache.set(this.key(run.first + block), copy);
+    }
+  }
+
+  /** Whoever reads in order reads on: the next read is twice as long. Returns
+   * by how much it was widened. */
+  private widen(runs: Run[]): number {
     const [first, last] = [runs[0], runs.at(-1)];
-    if (!first || !last) return;
+    if (!first || !last) return 0;
     const goesOn = runs.length === 1 && first.first === this.next;
-    this.ahead = goesOn ? Math.min(Math.max(1, 2 * this.ahead), this.sizes.ahead) : 0;
+    const ahead = goesOn ? Math.min(Math.max(1, 2 * this.ahead), this.sizes.ahead) : 0;
     const blocks = Math.ceil(this.file.size / this.sizes.block);
-    last.count = Math.min(last.count + this.ahead, blocks - last.first);
-    this.next = last.first + last.count;
+    last.count = Math.min(last.count + ahead, blocks - last.first);
+    return ahead;
   }
 
   private spanOf({ first, count }: Run): Span {

@@ -4,7 +4,7 @@
 
 import { toNumber } from '../data/numbers.ts';
 import { isStoreName } from '../data/names.ts';
-import { BlockCache, BlockFile, type BlockSizes, type ByteFile } from './blocks.ts';
+import { BlockFile, type BlockCache, type BlockSizes, type ByteFile } from './blocks.ts';
 
 /** Where files come from. */
 export interface FileSource {
@@ -13,11 +13,13 @@ export interface FileSource {
   readonly bytes: number;
   readonly reads: number;
   open(name: string): ByteFile;
+  /** Reads what the last call found missing; false when that was nothing. Where
+   * it is absent everything is there at once. */
+  load?(): Promise<boolean>;
 }
 
 /** What one call copies at most. */
 const CALL_BYTES_MAX = 64n << 20n;
-const CACHE_BYTES = 32 << 20;
 
 interface Span64 {
   offset: bigint;
@@ -25,9 +27,15 @@ interface Span64 {
 }
 
 export class Directory {
-  private readonly cache = new BlockCache(CACHE_BYTES);
+  constructor(
+    private readonly source: FileSource,
+    private readonly cache: BlockCache,
+  ) {}
 
-  constructor(private readonly source: FileSource) {}
+  /** Another one of the same files: the component drops what it was lent. */
+  again(): Directory {
+    return new Directory(this.source, this.cache);
+  }
 
   open(name: string): File {
     if (!isStoreName(name)) throw { tag: 'invalid' };

@@ -18,8 +18,7 @@ export class LocalSource implements FileSource {
   open(name: string): ByteFile {
     const file = this.files.get(name);
     if (!file) throw { tag: 'no-entry' };
-    const fetch = (spans: Span[]) => this.fetch(file, spans);
-    return { size: file.size, fetch };
+    return { size: file.size, fetch: (spans, take) => take(this.fetch(file, spans)) };
   }
 
   /** All of them in one read, since that is what takes the time. */

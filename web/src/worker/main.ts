@@ -5,6 +5,7 @@ import core2 from '../../generated/reader.core2.wasm';
 import core3 from '../../generated/reader.core3.wasm';
 import { instantiate, type ImportObject, type Root } from '../../generated/reader.js';
 import type { Answer, Calls, CallName, Opened, Request, Source } from '../protocol.ts';
+import { BlockCache } from './blocks.ts';
 import { failureOf, FailureError } from './failure.ts';
 import * as files from './files.ts';
 import { LocalSource } from './local.ts';
@@ -25,6 +26,8 @@ function load(): Root {
   return instantiate(module, imports as unknown as ImportObject);
 }
 
+const CACHE_BYTES = 32 << 20;
+const cache = new BlockCache(CACHE_BYTES);
 let source: files.FileSource | undefined;
 let store: Store | undefined;
 
@@ -36,18 +39,44 @@ async function open(from: Source): Promise<Opened> {
   } else {
     source = new LocalSource(from.files);
   }
-  const result = Store.open(load(), source);
+  const root = load();
+  const directory = new files.Directory(source, cache);
+  const result = await settled(() => Store.open(root, directory));
   store = result.store;
   return result.opened;
+}
+
+/** Makes a call again until everything that it reads is there. */
+async function settled<Value>(call: () => Value): Promise<Value> {
+  cache.hold(true);
+  try {
+    for (;;) {
+      const outcome = attempt(call);
+      if (await source?.load?.()) continue;
+      if ('error' in outcome) throw outcome.error;
+      return outcome.value;
+    }
+  } finally {
+    cache.hold(false);
+  }
+}
+
+function attempt<Value>(call: () => Value): { value: Value } | { error: unknown } {
+  try {
+    return { value: call() };
+  } catch (error) {
+    return { error };
+  }
 }
 
 /** Runs a call. Nothing else runs meanwhile: calls come one after the other. */
 async function answer<Name extends CallName>({ name, parameters }: Request<Name>): Promise<unknown> {
   if (name === 'open') return open(...(parameters as Parameters<Calls['open']>));
   if (name === 'traffic') return { bytes: source?.bytes ?? 0, reads: source?.reads ?? 0 };
-  if (!store) throw new FailureError('page', 'No store is open.');
-  const call = store[name as keyof Store] as (...parameters: unknown[]) => unknown;
-  return call.apply(store, parameters);
+  const opened = store;
+  if (!opened) throw new FailureError('page', 'No store is open.');
+  const call = opened[name as keyof Store] as (...parameters: unknown[]) => unknown;
+  return settled(() => call.apply(opened, parameters));
 }
 
 /** Buffers of records are handed over, not copied. */

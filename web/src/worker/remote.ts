@@ -1,11 +1,12 @@
-// Files of a server that answers range requests. The component reads at once
-// and without waiting, so requests are synchronous, which a worker may do.
+// Files of a server that answers range requests.
 //
-// Before it starts, `probe` asks for the first bytes of each file: only there
-// can a server that would send everything be stopped.
+// The component reads at once and without waiting, and requests take a while.
+// So a read whose bytes are not there yet fails, and is noted; when the call of
+// the component is over, all that was noted is asked for, and the call is made
+// again. Calls only read, so that does no harm.
 
 import type { Span } from '../data/spans.ts';
-import { contentRange, lacking } from '../data/http.ts';
+import { COMPRESSED, contentRange, lacking } from '../data/http.ts';
 import type { BlockSizes, ByteFile } from './blocks.ts';
 import { FailureError } from './failure.ts';
 import type { FileSource } from './files.ts';
@@ -15,6 +16,10 @@ const SIZES: BlockSizes = { block: 16 << 10, gap: 2, ahead: 64 };
 const PROBE_BYTES = 4096;
 /** Files that a store may have; chunks further on are asked for when needed. */
 const PROBED = ['meta.zr', 'schema.msgpack', '0.zr', 'dict.zr'];
+/** How many requests are under way at once. */
+const REQUESTS_MAX = 6;
+/** A call that needs more rounds than this does not come to an end. */
+const ROUNDS_MAX = 4096;
 
 /** What tells one state of a file from another. */
 interface Version {
@@ -27,87 +32,95 @@ export class RemoteSource implements FileSource {
   bytes = 0;
   reads = 0;
   private readonly versions = new Map<string, Version | 'absent'>();
+  private wanted: (() => Promise<void>)[] = [];
+  private rounds = 0;
 
   constructor(private readonly base: string) {}
 
+  /** Looks at each file before the component starts: a server that cannot serve
+   * a store is told by its first answers. */
   async probe(): Promise<void> {
-    for (const name of PROBED) this.versions.set(name, await this.probeFile(name));
+    for (const name of PROBED) await this.probeFile(name);
     if (this.versions.get('meta.zr') === 'absent') {
       throw new FailureError('not-a-store', `There is no meta.zr at ${this.base}, so no store.`);
     }
   }
 
-  private async probeFile(name: string): Promise<Version | 'absent'> {
+  open(name: string): ByteFile {
+    const version = this.versions.get(name);
+    if (version === 'absent') throw { tag: 'no-entry' };
+    if (!version) throw this.later(() => this.probeFile(name));
+    return {
+      size: version.size,
+      fetch: (spans, take) => {
+        throw this.later(async () => {
+          take(await Promise.all(spans.map((span) => this.read(name, version, span))));
+        });
+      },
+    };
+  }
+
+  async load(): Promise<boolean> {
+    const wanted = this.wanted;
+    this.wanted = [];
+    this.rounds = wanted.length === 0 ? 0 : this.rounds + 1;
+    if (this.rounds > ROUNDS_MAX) throw new FailureError('page', 'The server is asked for ever more.');
+    while (wanted.length > 0) {
+      await Promise.all(wanted.splice(0, REQUESTS_MAX).map((work) => work()));
+    }
+    return this.rounds > 0;
+  }
+
+  /** Notes what is to be done, and returns what is to be thrown meanwhile. */
+  private later(work: () => Promise<void>): { tag: 'other'; val: string } {
+    this.wanted.push(work);
+    return { tag: 'other', val: 'not read yet' };
+  }
+
+  private async probeFile(name: string): Promise<void> {
+    const answer = await this.request(name, { offset: 0, length: PROBE_BYTES });
+    this.versions.set(name, answer === 'absent' ? answer : answer.version);
+  }
+
+  private async read(name: string, version: Version, span: Span): Promise<Uint8Array> {
+    const answer = await this.request(name, span);
+    if (answer === 'absent' || answer.version.size !== version.size || answer.version.tag !== version.tag) {
+      const text = `${name} changed on the server since it was opened. Open the store again.`;
+      throw new FailureError('page', text);
+    }
+    if (answer.bytes.length !== span.length) throw new FailureError('page', `${name}: the server cut its answer short.`);
+    return answer.bytes;
+  }
+
+  private async request(name: string, { offset, length }: Span) {
     const cancel = new AbortController();
-    const range = `bytes=0-${PROBE_BYTES - 1}`;
+    const headers = { range: `bytes=${offset}-${offset + length - 1}` };
+    this.reads += 1;
     let response: Response;
     try {
-      const headers = { range };
+      // Not from the browser's cache, which may mix two states of a file.
       response = await fetch(this.url(name), { headers, cache: 'no-store', signal: cancel.signal });
     } catch {
       const text = `${this.base} cannot be reached from this page: there is no such server, or it does not allow pages from elsewhere (Access-Control-Allow-Origin).`;
       throw new FailureError('page', text);
     }
-    this.reads += 1;
     if (response.status === 404 || response.status === 410) return 'absent';
+    const range = contentRange(response.headers);
+    const tag = response.headers.get('ETag') ?? response.headers.get('Last-Modified');
     // An empty file has no first byte to answer with.
-    if (response.status === 416 && contentRange(response.headers)?.size === 0) {
-      return { size: 0, tag: versionTag(response.headers) };
+    if (response.status === 416 && range?.size === 0) {
+      return { version: { size: 0, tag }, bytes: new Uint8Array() };
     }
     const reason = lacking(response.status, response.headers);
-    if (reason !== undefined) {
+    if (reason !== undefined || !range) {
+      // Whatever it would send, nobody waits for it.
       cancel.abort();
       throw new FailureError('page', `${name}: ${reason}`);
     }
-    this.bytes += (await response.arrayBuffer()).byteLength;
-    const size = contentRange(response.headers)?.size ?? 0;
-    return { size, tag: versionTag(response.headers) };
-  }
-
-  open(name: string): ByteFile {
-    const version = this.versions.get(name) ?? this.discover(name);
-    if (version === 'absent') throw { tag: 'no-entry' };
-    return { size: version.size, fetch: (spans) => spans.map((span) => this.fetch(name, span)) };
-  }
-
-  private discover(name: string): Version | 'absent' {
-    const { status, headers } = this.request(name, { offset: 0, length: 1 });
-    const size = contentRange(headers)?.size;
-    if (status === 404 || status === 410) this.versions.set(name, 'absent');
-    else if (size === undefined) throw { tag: 'other', val: lacking(status, headers) ?? 'no size' };
-    else this.versions.set(name, { size, tag: versionTag(headers) });
-    return this.versions.get(name) ?? 'absent';
-  }
-
-  private fetch(name: string, span: Span): Uint8Array {
-    if (span.length === 0) return new Uint8Array();
-    const { status, headers, body } = this.request(name, span);
-    const reason = lacking(status, headers);
-    if (reason !== undefined) throw { tag: 'other', val: reason };
-    const version = this.versions.get(name);
-    const found = { size: contentRange(headers)?.size, tag: versionTag(headers) };
-    if (version !== 'absent' && (version?.size !== found.size || version?.tag !== found.tag)) {
-      throw { tag: 'other', val: 'it changed on the server since it was opened; open it again' };
-    }
-    if (body.byteLength !== span.length) throw { tag: 'other', val: 'the server cut its answer short' };
-    return new Uint8Array(body);
-  }
-
-  private request(name: string, { offset, length }: Span) {
-    const request = new XMLHttpRequest();
-    request.open('GET', this.url(name), false);
-    request.responseType = 'arraybuffer';
-    request.setRequestHeader('Range', `bytes=${offset}-${offset + length - 1}`);
-    try {
-      request.send();
-    } catch {
-      throw { tag: 'other', val: 'the server did not answer' };
-    }
-    const headers = { get: (header: string) => request.getResponseHeader(header) };
-    const body = (request.response as ArrayBuffer | null) ?? new ArrayBuffer(0);
-    this.reads += 1;
-    this.bytes += body.byteLength;
-    return { status: request.status, headers, body };
+    const bytes = await bodyOf(name, response);
+    this.bytes += bytes.length;
+    if (bytes.length !== range.length) throw new FailureError('page', `${name}: ${COMPRESSED}.`);
+    return { version: { size: range.size, tag }, bytes };
   }
 
   private url(name: string): string {
@@ -118,6 +131,10 @@ export class RemoteSource implements FileSource {
   }
 }
 
-function versionTag(headers: { get(name: string): string | null }): string | null {
-  return headers.get('ETag') ?? headers.get('Last-Modified');
+async function bodyOf(name: string, response: Response): Promise<Uint8Array> {
+  try {
+    return new Uint8Array(await response.arrayBuffer());
+  } catch {
+    throw new FailureError('page', `${name}: the server broke off its answer.`);
+  }
 }

@@ -7,7 +7,7 @@ import { indicesOf, toBigInts, toNumber, toNumbers } from '../data/numbers.ts';
 import type { Calls, Opened, RecordBytes, RecordOrError, RowOrError, Schema, Summary } from '../protocol.ts';
 import type { Root } from '../../generated/reader.js';
 import type { Store as GuestStore } from '../../generated/interfaces/zrecord-store-store.js';
-import { Directory, type FileSource } from './files.ts';
+import type { Directory } from './files.ts';
 import { failureOf } from './failure.ts';
 
 /** Of a record that is too long to be shown whole. */
@@ -28,9 +28,10 @@ export class Store implements StoreCalls {
   ) {}
 
   /** Opens a store, or what can be believed of one that is damaged. */
-  static open(root: Root, source: FileSource): { store: Store; opened: Opened } {
+  static open(root: Root, files: Directory): { store: Store; opened: Opened } {
     const { Store: Guest } = root.store;
-    const directory = () => new Directory(source) as never;
+    // Each call owns the directory that it is handed.
+    const directory = () => files.again() as never;
     const troubles: string[] = [];
     let guest: GuestStore;
     try {

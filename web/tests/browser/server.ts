@@ -5,6 +5,7 @@ import { createReadStream, statSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
+import { createGzip } from 'node:zlib';
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -19,7 +20,8 @@ export interface Behaviour {
   hidesRange?: boolean;
   /** Answers pages of other origins at all. */
   isClosed?: boolean;
-  encoding?: string;
+  /** Compresses what it sends; pages of other origins may be told. */
+  compresses?: 'told' | 'untold';
   /** What the ETag says, which a test may change. */
   tag?: string;
 }
@@ -48,18 +50,18 @@ export class TestServer {
   }
 
   private answer(request: IncomingMessage, response: ServerResponse): void {
-    const { isClosed, hidesRange, tag, encoding } = this.behaviour;
+    const { isClosed, hidesRange, tag, compresses } = this.behaviour;
     const path = normalize(decodeURIComponent(new URL(request.url ?? '/', 'http://x').pathname));
     const file = join(this.root, path === '/' ? 'index.html' : path);
     if (!isClosed) response.setHeader('Access-Control-Allow-Origin', '*');
     response.setHeader('Access-Control-Allow-Headers', 'Range');
-    if (!hidesRange) response.setHeader('Access-Control-Expose-Headers', 'Content-Range, ETag');
+    if (!hidesRange) response.setHeader('Access-Control-Expose-Headers', `Content-Range, ETag${compresses === 'told' ? ', Content-Encoding' : ''}`);
     if (request.method === 'OPTIONS') return void response.writeHead(204).end();
     const stat = statSync(file, { throwIfNoEntry: false });
     this.requests.push(`${path} ${request.headers.range ?? ''}`);
     if (!stat?.isFile()) return void response.writeHead(404).end();
     if (tag) response.setHeader('ETag', tag);
-    if (encoding) response.setHeader('Content-Encoding', encoding);
+    if (compresses) response.setHeader('Content-Encoding', 'gzip');
     response.setHeader('Content-Type', TYPES[extname(file)] ?? 'application/octet-stream');
     const range = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '');
     if (!range || this.behaviour.ignoresRanges) {
@@ -72,7 +74,7 @@ export class TestServer {
       return void response.writeHead(416, { 'Content-Range': `bytes */${stat.size}` }).end();
     }
     response.setHeader('Content-Range', `bytes ${first}-${last}/${stat.size}`);
-    response.setHeader('Content-Length', last - first + 1);
+    if (!compresses) response.setHeader('Content-Length', last - first + 1);
     response.writeHead(206);
     this.send(response, file, first, last);
   }
@@ -82,6 +84,7 @@ export class TestServer {
     const stream = createReadStream(file, { start, end });
     stream.on('data', (chunk) => (this.bytes += chunk.length));
     response.on('close', () => stream.destroy());
-    stream.pipe(response);
+    if (this.behaviour.compresses) stream.pipe(createGzip()).pipe(response);
+    else stream.pipe(response);
   }
 }

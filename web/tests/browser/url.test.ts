@@ -40,7 +40,7 @@ for (const name of ['million', 'huge-extended']) {
     const { page, check } = await shared.open();
     await openUrl(page, name);
     await page.getByRole('heading', { level: 1, name }).waitFor();
-    await page.locator('.preview [role=tab]').first().waitFor();
+    await page.locator('.preview .body > *').first().waitFor();
     await quiet();
     const share = stores.bytes / sizeOf(name);
     console.log(`  ${stores.requests.length} requests, ${stores.bytes} bytes of ${sizeOf(name)}: ${(100 * share).toFixed(3)} %`);
@@ -73,7 +73,8 @@ const LACKING = [
   ['ignoresRanges', { ignoresRanges: true }, /meta\.zr: the server does not answer range requests/],
   ['hidesRange', { hidesRange: true }, /does not let this page read Content-Range/],
   ['isClosed', { isClosed: true }, /cannot be reached from this page/],
-  ['encoding', { encoding: 'x-own' }, /Content-Encoding|cannot be reached/],
+  ['compresses', { compresses: 'told' }, /compresses what it sends.*Content-Encoding: gzip/],
+  ['compresses, and does not say so', { compresses: 'untold' }, /meta\.zr: the server compresses what it sends/],
 ] as const;
 
 for (const [name, behaviour, text] of LACKING) {

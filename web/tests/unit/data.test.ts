@@ -40,13 +40,13 @@ test('answers of servers', () => {
   const headers = (list: Record<string, string>) => ({ get: (name: string) => list[name] ?? null });
   const range = { 'Content-Range': 'bytes 0-4095/123456' };
   assert.equal(lacking(206, headers(range)), undefined);
-  assert.deepEqual(contentRange(headers(range)), { size: 123_456 });
+  assert.deepEqual(contentRange(headers(range)), { size: 123_456, length: 4096 });
   assert.match(lacking(200, headers({})) ?? '', /does not answer range requests/);
   assert.match(lacking(206, headers({ ...range, 'Content-Encoding': 'gzip' })) ?? '', /Content-Encoding: gzip/);
   assert.match(lacking(206, headers({})) ?? '', /Access-Control-Expose-Headers/);
   assert.match(lacking(403, headers({})) ?? '', /403/);
   assert.equal(contentRange(headers({ 'Content-Range': 'bytes 0-1/*' })), undefined);
-  assert.deepEqual(contentRange(headers({ 'Content-Range': 'bytes */0' })), { size: 0 });
+  assert.deepEqual(contentRange(headers({ 'Content-Range': 'bytes */0' })), { size: 0, length: 0 });
 });
 
 test('heads of .npy', () => {

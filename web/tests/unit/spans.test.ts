@@ -9,9 +9,9 @@ const FILE = Uint8Array.from({ length: 10_007 }, (_, at) => (at * 31 + (at >> 5)
 /** A file of memory that counts what is read of it. */
 function counting(bytes: Uint8Array) {
   const reads: Span[][] = [];
-  const fetch = (spans: Span[]) => {
+  const fetch = (spans: Span[], take: (reads: Uint8Array[]) => void) => {
     reads.push(spans);
-    return spans.map(({ offset, length }) => bytes.slice(offset, offset + length));
+    take(spans.map(({ offset, length }) => bytes.slice(offset, offset + length)));
   };
   return { size: bytes.length, fetch, reads };
 }
@@ -74,6 +74,29 @@ test('reading in order takes fewer and longer reads', () => {
 });
 
 test('a file that was cut under the reader is an error of its own', () => {
-  const file = new BlockFile('x', { size: 200, fetch: () => [new Uint8Array(50)] }, new BlockCache(999), { block: 100, gap: 0, ahead: 0 });
+  const file = new BlockFile('x', { size: 200, fetch: (_, take) => take([new Uint8Array(50)]) }, new BlockCache(999), { block: 100, gap: 0, ahead: 0 });
   assert.throws(() => file.read([{ offset: 60, length: 10 }]), (error) => (error as { tag?: string }).tag === 'io');
+});
+
+test('bytes that come later are there when they are asked for again', () => {
+  let deliver: (() => void) | undefined;
+  const later = {
+    size: FILE.length,
+    fetch: (spans: Span[], take: (reads: Uint8Array[]) => void) => {
+      deliver = () => take(spans.map(({ offset, length }) => FILE.slice(offset, offset + length)));
+      throw { tag: 'other', val: 'not read yet' };
+    },
+  };
+  const cache = new BlockCache(150);
+  const file = new BlockFile('x', later, cache, { block: 100, gap: 0, ahead: 4 });
+  cache.hold(true);
+  for (let at = 0; at < 5000; at += 777) {
+    const span = [{ offset: at, length: 500 }];
+    assert.throws(() => file.read(span));
+    deliver?.();
+    assert.deepEqual(file.read(span), FILE.slice(at, at + 500));
+  }
+  assert.deepEqual(file.read([{ offset: 0, length: 500 }]), FILE.slice(0, 500), 'what is held stays');
+  cache.hold(false);
+  assert.throws(() => file.read([{ offset: 0, length: 500 }]), 'and goes afterwards');
 });

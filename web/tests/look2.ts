@@ -1,0 +1,13 @@
+import { launch, newPage } from './browser/browser.ts';
+import { TestServer } from './browser/server.ts';
+const server = new TestServer('dist'); const url = await server.listen();
+const stores = new TestServer('/tmp/webstores'); const base = await stores.listen();
+const browser = await launch();
+const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
+stores.behaviour = { compresses: 'told' };
+const { page, errors } = await newPage(context, `${url}/#url=${base}/million`);
+await page.waitForTimeout(4000);
+console.log(await page.locator('main').innerText());
+await page.screenshot({ path: '/tmp/shots/etag.png' });
+console.log(errors, stores.requests.length, stores.bytes);
+await browser.close(); server.close(); stores.close();
