@@ -68,6 +68,9 @@ def demo(out: Path) -> None:
             name = f"digits-{format}-{codec}"
             metadata = {"source": "strokes", "classes": 10} if format == "extended" else None
             zr.from_numpy(out / name, pictures, codec=codec, format=format, metadata=metadata, min_saving=0.0)
+    for mode in ("sequential", "iid", "cyclic"):
+        sampler = zr.Sampler(len(pictures), 64, mode=mode, seed=7)
+        EXPECTED[f"sampler-{mode}"] = [sampler.next().tolist() for _ in range(4)]
     EXPECTED["digits"] = {"record": 17, "pixels": pictures[17].tolist()}
 
     floats = RNG.normal(size=(40, 3, 32, 32)).astype(np.float32)

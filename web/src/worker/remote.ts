@@ -101,8 +101,7 @@ export class RemoteSource implements FileSource {
       // Not from the browser's cache, which may mix two states of a file.
       response = await fetch(this.url(name), { headers, cache: 'no-store', signal: cancel.signal });
     } catch {
-      const text = `${this.base} cannot be reached from this page: there is no such server, or it does not allow pages from elsewhere (Access-Control-Allow-Origin).`;
-      throw new FailureError('page', text);
+      throw await this.explained(name);
     }
     if (response.status === 404 || response.status === 410) return 'absent';
     const range = contentRange(response.headers);
@@ -121,6 +120,20 @@ export class RemoteSource implements FileSource {
     this.bytes += bytes.length;
     if (bytes.length !== range.length) throw new FailureError('page', `${name}: ${COMPRESSED}.`);
     return { version: { size: range.size, tag }, bytes };
+  }
+
+  /** Why there was no answer: pages are not told. A browser also gives up on a
+   * part that is compressed, but a question without a body gets through. */
+  private async explained(name: string): Promise<FailureError> {
+    try {
+      const { headers } = await fetch(this.url(name), { method: 'HEAD', cache: 'no-store' });
+      const encoding = headers.get('Content-Encoding') ?? 'not told to this page';
+      const text = `${name}: the server answers, but not with a part of the file. It seems to compress what it sends (Content-Encoding: ${encoding}); it must send the files of a store as they are.`;
+      return new FailureError('page', text);
+    } catch {
+      const text = `${this.base} cannot be reached from this page: there is no such server, or it does not allow pages from elsewhere (Access-Control-Allow-Origin).`;
+      return new FailureError('page', text);
+    }
   }
 
   private url(name: string): string {
