@@ -4,7 +4,9 @@ import type { Picture } from '../data/picture.ts';
 import { h } from './dom.ts';
 
 function canvas(width: number, height: number, label: string): HTMLCanvasElement {
-  return h('canvas', { width, height, role: 'img', 'aria-label': label });
+  // One without a label is an ornament.
+  const role = label === '' ? { 'aria-hidden': 'true' } : { role: 'img', 'aria-label': label };
+  return h('canvas', { width, height, ...role });
 }
 
 export function paint(picture: Picture, label: string): HTMLCanvasElement {

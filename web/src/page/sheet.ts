@@ -30,7 +30,7 @@ export function sheetPanel(session: Session, openRecord: (index: number) => void
     for (let first = 0; first < indices.length && mine === run; first += CARDS_PER_CALL) {
       const part = indices.slice(first, first + CARDS_PER_CALL);
       const records = await ask(session, part);
-      records.forEach((record, position) => void fillCard(session, cards[first + position]?.body, record));
+      records.forEach((record, position) => void fillCard(session, cards[first + position], record));
     }
   };
   const inOrder = () => {
@@ -61,28 +61,32 @@ async function ask(session: Session, indices: number[]): Promise<RecordOrError[]
   }
 }
 
-function card(index: number, openRecord: (index: number) => void) {
-  const body = h('span', { class: 'thumbnail' });
-  const label = h('span', { class: 'caption' }, count(index));
-  const element = h(
-    'li',
-    {},
-    h('button', { type: 'button', class: 'card-button', 'aria-label': `Record ${count(index)}`, click: () => openRecord(index) }, body, label),
-  );
-  return { element, body };
+interface Card {
+  element: HTMLElement;
+  body: HTMLElement;
+  caption: HTMLElement;
 }
 
-async function fillCard(session: Session, body: HTMLElement | undefined, record: RecordOrError): Promise<void> {
-  if (!body) return;
-  if ('error' in record) {
-    body.title = record.error;
-    return fill(body, h('span', { class: 'excerpt broken' }, 'damaged'));
-  }
+function card(index: number, openRecord: (index: number) => void): Card {
+  const body = h('span', { class: 'thumbnail', 'aria-hidden': 'true' });
+  const caption = h('span', { class: 'caption' }, h('span', { class: 'hidden' }, 'Record '), count(index));
+  const open = h('button', { type: 'button', class: 'card-button', click: () => openRecord(index) }, body, caption);
+  return { element: h('li', {}, open), body, caption };
+}
+
+async function fillCard(session: Session, target: Card | undefined, record: RecordOrError): Promise<void> {
+  if (!target) return;
+  const fail = (text: string, why: string) => {
+    target.element.title = why;
+    target.caption.append(`, ${text}`);
+    fill(target.body, h('span', { class: 'excerpt broken' }, text));
+  };
+  if ('error' in record) return fail('damaged', record.error);
   const content = contentOf(session.type, record.bytes, record.length);
   try {
-    fill(body, await thumbnail(content, record.bytes, record.length));
-  } catch {
-    fill(body, h('span', { class: 'excerpt broken' }, 'cannot be decoded'));
+    fill(target.body, await thumbnail(content, record.bytes, record.length));
+  } catch (error) {
+    fail('cannot be decoded', textOf(error));
   }
 }
 

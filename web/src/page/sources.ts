@@ -37,51 +37,83 @@ function stores(folders: Folder[]): Source[] {
 /** A folder, folders, or the files of a store. To be called within the event:
  * its items are gone afterwards. */
 export async function dropped(transfer: DataTransfer): Promise<Source[]> {
-  const entries = [...transfer.items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const loose: Folder = { name: 'dropped files', files: new Map() };
   const folders: Folder[] = [loose];
-  for (const entry of entries) {
-    if (isDirectory(entry)) await walk(entry, 0, folders);
-    else await take(entry, loose);
+  for (const node of await Promise.all(nodesOf(transfer))) {
+    if (node?.children) await walk(node, 0, folders);
+    else if (node) await take(node, loose);
   }
   return stores(folders);
 }
 
-async function walk(directory: FileSystemDirectoryEntry, depth: number, folders: Folder[]): Promise<void> {
-  const folder: Folder = { name: directory.name, files: new Map() };
-  folders.push(folder);
-  const entries = await list(directory);
-  for (const entry of entries) if (!isDirectory(entry)) await take(entry, folder);
-  // The folder of a store has no stores within it.
-  if (folder.files.has('meta.zr') || depth >= DEPTH_MAX) return;
-  for (const entry of entries) if (isDirectory(entry)) await walk(entry, depth + 1, folders);
+/** A file or a folder, whichever way the browser hands it out. */
+interface Node {
+  name: string;
+  /** Of a folder. */
+  children?(): Promise<Node[]>;
+  file?(): Promise<File>;
 }
 
-/** The browser hands out a hundred at a time. */
-async function list(directory: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> {
-  const reader = directory.createReader();
-  const all: FileSystemEntry[] = [];
-  for (;;) {
-    const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
-    if (some.length === 0) return all;
-    all.push(...some);
+/** What was dropped. The older way is known to every browser, but not allowed
+ * in a page that was opened from a file. */
+function nodesOf(transfer: DataTransfer): Promise<Node | undefined>[] {
+  return [...transfer.items].map((item) => {
+    const modern = item as DataTransferItem & { getAsFileSystemHandle?(): Promise<FileSystemHandle | null> };
+    if (location.protocol === 'file:' && modern.getAsFileSystemHandle) {
+      return modern.getAsFileSystemHandle().then((handle) => handle ? fromHandle(handle) : undefined);
+    }
+    const entry = item.webkitGetAsEntry();
+    return Promise.resolve(entry ? fromEntry(entry) : undefined);
+  });
+}
+
+function fromHandle(handle: FileSystemHandle): Node {
+  const { name, kind } = handle;
+  if (kind === 'file') return { name, file: () => (handle as FileSystemFileHandle).getFile() };
+  const children = async () => {
+    const nodes: Node[] = [];
+    const directory = handle as FileSystemDirectoryHandle & { values(): AsyncIterable<FileSystemHandle> };
+    for await (const child of directory.values()) nodes.push(fromHandle(child));
+    return nodes;
+  };
+  return { name, children };
+}
+
+function fromEntry(entry: FileSystemEntry): Node {
+  const { name } = entry;
+  if (!entry.isDirectory) {
+    const file = () => new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
+    return { name, file };
   }
+  const children = async () => {
+    const reader = (entry as FileSystemDirectoryEntry).createReader();
+    const nodes: Node[] = [];
+    // The browser hands out a hundred at a time.
+    for (;;) {
+      const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
+      if (some.length === 0) return nodes;
+      nodes.push(...some.map(fromEntry));
+    }
+  };
+  return { name, children };
+}
+
+async function walk(node: Node, depth: number, folders: Folder[]): Promise<void> {
+  const folder: Folder = { name: node.name, files: new Map() };
+  folders.push(folder);
+  const nodes = (await node.children?.()) ?? [];
+  for (const child of nodes) if (!child.children) await take(child, folder);
+  // The folder of a store has no stores within it.
+  if (folder.files.has('meta.zr') || depth >= DEPTH_MAX) return;
+  for (const child of nodes) if (child.children) await walk(child, depth + 1, folders);
 }
 
 /** A file that the browser cannot read is left out: the store says what it
  * lacks. */
-async function take(entry: FileSystemEntry, folder: Folder): Promise<void> {
-  if (!isStoreName(entry.name)) return;
-  try {
-    const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
-    folder.files.set(entry.name, file);
-  } catch {
-    folder.files.delete(entry.name);
-  }
-}
-
-function isDirectory(entry: FileSystemEntry): entry is FileSystemDirectoryEntry {
-  return entry.isDirectory;
+async function take(node: Node, folder: Folder): Promise<void> {
+  if (!isStoreName(node.name)) return;
+  const file = await node.file?.().catch(() => undefined);
+  if (file) folder.files.set(node.name, file);
 }
 
 /** The folder of a store on a server, or the address of its `meta.zr`. */

@@ -9,6 +9,7 @@ import { h, unique } from './dom.ts';
 import type { Session } from './session.ts';
 
 const ROW_HEIGHT = 28;
+const HEAD_HEIGHT = 33;
 /** Rows that are asked for at once, and how many such pages are kept. */
 const PAGE_ROWS = 128;
 const PAGES_MAX = 64;
@@ -32,9 +33,9 @@ const CHECKS: Readonly<Record<CheckState, string>> = {
 };
 
 export class RecordTable {
+  /** The grid, which is also what scrolls. */
   readonly element: HTMLElement;
   private readonly scroll: ScaledScroll;
-  private readonly scroller: HTMLElement;
   private readonly layer = h('div', { class: 'layer', role: 'presentation' });
   private readonly rows: HTMLElement[] = [];
   private readonly pages = new Map<number, RowOrError[]>();
@@ -44,11 +45,8 @@ export class RecordTable {
 
   constructor(private readonly session: Session) {
     this.scroll = new ScaledScroll(session.length, ROW_HEIGHT, 400);
-    const track = h('div', { class: 'track', role: 'presentation' }, this.layer);
+    const track = h('div', { class: 'track', role: 'rowgroup' }, this.layer);
     track.style.height = `${this.scroll.track}px`;
-    const scrolled = () => this.follow();
-    this.scroller = h('div', { class: 'scroller', role: 'rowgroup', tabindex: -1, scroll: scrolled }, track);
-    this.scroller.addEventListener('wheel', (event) => this.wheel(event), { passive: false });
     this.element = h(
       'div',
       {
@@ -60,21 +58,23 @@ export class RecordTable {
         'aria-colcount': COLUMNS.length,
         'aria-multiselectable': 'true',
         keydown: (event: KeyboardEvent) => this.key(event),
+        scroll: () => this.follow(),
       },
       h('div', { class: 'heads', role: 'rowgroup' }, headRow()),
-      this.scroller,
+      track,
     );
-    new ResizeObserver(() => this.resize()).observe(this.scroller);
+    this.element.addEventListener('wheel', (event) => this.wheel(event), { passive: false });
+    new ResizeObserver(() => this.resize()).observe(this.element);
     session.on('selection', () => this.selected());
     session.on('checks', () => this.draw());
   }
 
   private resize(): void {
     // While another tab is shown there is nothing to measure.
-    if (this.scroller.clientHeight === 0) return;
+    if (this.element.clientHeight === 0) return;
     const { first, count: visible } = this.scroll.visible();
     const { cursor } = this.session.selection;
-    this.scroll.viewport = this.scroller.clientHeight;
+    this.scroll.viewport = this.element.clientHeight - HEAD_HEIGHT;
     this.layer.style.height = `${this.scroll.viewport}px`;
     this.scroll.moveTo(this.scroll.top);
     if (cursor >= first && cursor < first + visible) this.scroll.reveal(cursor);
@@ -83,7 +83,7 @@ export class RecordTable {
 
   /** The scrollbar was moved, unless it stands where it was put. */
   private follow(): void {
-    const bar = this.scroller.scrollTop;
+    const bar = this.element.scrollTop;
     if (Math.abs(bar - this.scroll.bar) < 1) return;
     this.scroll.moveToBar(bar);
     this.draw();
@@ -99,7 +99,7 @@ export class RecordTable {
   }
 
   private moved(): void {
-    this.scroller.scrollTop = this.scroll.bar;
+    this.element.scrollTop = this.scroll.bar;
     this.draw();
   }
 

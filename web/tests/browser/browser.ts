@@ -36,7 +36,7 @@ export async function drop(page: Page, folders: string[]): Promise<void> {
   const session = await page.context().newCDPSession(page);
   const data = { items: [], files: folders, dragOperationsMask: 1 };
   for (const type of ['dragEnter', 'dragOver', 'drop'] as const) {
-    await session.send('Input.dispatchDragEvent', { type, x: 400, y: 300, data });
+    await session.send('Input.dispatchDragEvent', { type, x: 200, y: 300, data });
   }
   await session.detach();
 }

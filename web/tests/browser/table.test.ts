@@ -10,6 +10,7 @@ import { setting, store } from './setting.ts';
 
 const shared = setting();
 const ROW = 28;
+const HEAD = 33;
 
 interface Seen {
   index: number;
@@ -67,7 +68,7 @@ async function goTo(page: Page, index: number): Promise<void> {
 
 /** Drags the thumb of the scrollbar by so many pixels. */
 async function dragBar(page: Page, from: number, by: number): Promise<void> {
-  const box = await page.locator('.scroller').boundingBox();
+  const box = await page.locator('.grid').boundingBox();
   assert.ok(box);
   const x = box.x + box.width - 6;
   await page.mouse.move(x, box.y + from);
@@ -104,7 +105,7 @@ for (const [name, length] of [['large-classic', 2 ** 24], ['huge-extended', 10 *
 
     // A notch of the wheel is 100 pixels here, wherever in the list.
     const before = rows[0];
-    await page.locator('.scroller').hover();
+    await page.locator('.grid').hover();
     await page.mouse.wheel(0, 100);
     await page.waitForTimeout(100);
     rows = await seen(page);
@@ -121,7 +122,7 @@ for (const [name, length] of [['large-classic', 2 ** 24], ['huge-extended', 10 *
     await page.keyboard.press('PageDown');
     await page.keyboard.press('ArrowDown');
     const page_rows = Number(await page.locator('.row.cursor').getAttribute('data-index')) - 1;
-    const fits = Math.floor((await page.locator('.scroller').evaluate((scroller) => scroller.clientHeight)) / ROW);
+    const fits = Math.floor((await page.locator('.grid').evaluate((scroller) => scroller.clientHeight) - HEAD) / ROW);
     assert.equal(page_rows, fits);
 
     await page.keyboard.press('Home');
@@ -130,14 +131,14 @@ for (const [name, length] of [['large-classic', 2 ** 24], ['huge-extended', 10 *
     rows = await seen(page);
     places(rows);
     assert.equal(rows.at(-1)?.index, length - 1, 'the bar dragged to its end');
-    const height = (await page.locator('.scroller').boundingBox())?.height ?? 0;
+    const height = (await page.locator('.grid').boundingBox())?.height ?? 0;
     await dragBar(page, height - 24, -height / 2 + 24);
     rows = await seen(page);
     places(rows);
     // Where the bar stands is told by the browser.
-    const at = await page.locator('.scroller').evaluate((scroller) => scroller.scrollTop / (scroller.scrollHeight - scroller.clientHeight));
+    const at = await page.locator('.grid').evaluate((scroller) => scroller.scrollTop / (scroller.scrollHeight - scroller.clientHeight));
     assert.ok(at > 0.3 && at < 0.7);
-    const row = Math.round((at * (length * ROW - height)) / ROW);
+    const row = Math.round((at * (length * ROW - height + HEAD)) / ROW);
     assert.ok(Math.abs((rows[0]?.index ?? 0) - row) <= length / 8_000_000 + 1, `row ${rows[0]?.index}, bar at ${row}`);
     await dragBar(page, height / 2, -2000);
     rows = await seen(page);
@@ -162,7 +163,7 @@ test('entries far inside a store of 10^8 records', async () => {
 test('a short list scrolls as the browser does, and selects ranges', async () => {
   const { page, check } = await shared.open();
   await dropAndWait(page, store('digits-extended-zstd'));
-  await page.locator('.scroller').hover();
+  await page.locator('.grid').hover();
   await page.mouse.wheel(0, 280);
   await page.waitForTimeout(600);
   assert.equal((await seen(page))[0]?.index, 10);
