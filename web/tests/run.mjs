@@ -1,6 +1,7 @@
 // Runs the tests of one folder on Node's own runner, one file at a time.
 //
 //     node tests/run.mjs unit|browser [NAME]
+//     node tests/run.mjs screenshots
 
 import { spawnSync } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
@@ -8,10 +9,14 @@ import { join } from 'node:path';
 
 import { build } from 'esbuild';
 
-const [kind, wanted] = process.argv.slice(2);
+const [job, wanted] = process.argv.slice(2);
 const here = new URL('.', import.meta.url).pathname;
+const kind = job === 'screenshots' ? 'browser' : job;
 const folder = join(here, kind);
-const names = readdirSync(folder).filter((name) => name.endsWith('.test.ts') && name.includes(wanted ?? ''));
+const names =
+  job === 'screenshots'
+    ? ['screenshots.ts']
+    : readdirSync(folder).filter((name) => name.endsWith('.test.ts') && name.includes(wanted ?? ''));
 if (names.length === 0) throw new Error(`there is no test ${wanted ?? ''} in ${folder}`);
 const built = join(here, '../build', kind);
 rmSync(built, { recursive: true, force: true });

@@ -82,6 +82,10 @@ def demo(out: Path) -> None:
     zr.from_numpy(out / "hwc-rgb", colours, codec="zstd")
     EXPECTED["hwc-rgb"] = {"record": 5, "pixels": colours[5].tolist()}
 
+    photos = np.stack([landscape(96, 128, 1000 + seed) for seed in range(60)])
+    metadata = {"source": "made by a formula", "license": "CC0-1.0"}
+    zr.from_numpy(out / "photos", np.tile(photos, (25, 1, 1, 1)), codec="zstd", metadata=metadata)
+
     tensor = (np.arange(50 * 2 * 3 * 5).reshape(50, 2, 3, 5) / 8).astype(np.float64)
     zr.from_numpy(out / "tensor", tensor, codec="raw")
     EXPECTED["tensor"] = {"record": 7, "values": tensor[7].ravel().tolist()}

@@ -70,8 +70,12 @@ export interface Picture {
   normalisation: Normalisation;
 }
 
-/** The values of a record as numbers; those of 64 bits lose their last ones. */
-export function numbersOf(bytes: Uint8Array, dtype: Dtype, countMax = Infinity): Float64Array {
+export type Numbers = Float64Array | Uint8Array;
+
+/** The values of a record as numbers; those of 64 bits lose their last bits.
+ * Bytes are their own numbers, of which there may be many. */
+export function numbersOf(bytes: Uint8Array, dtype: Dtype, countMax = Infinity): Numbers {
+  if (dtype.text === '|u1') return bytes.subarray(0, Math.min(bytes.length, countMax));
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const count = dtype.size === 0 ? 0 : Math.min(Math.floor(bytes.length / dtype.size), countMax);
   const numbers = new Float64Array(count);
@@ -82,7 +86,7 @@ export function numbersOf(bytes: Uint8Array, dtype: Dtype, countMax = Infinity):
 }
 
 /** Lowest and highest of the finite values. */
-export function extent(numbers: Float64Array): [low: number, high: number] {
+export function extent(numbers: Numbers): [low: number, high: number] {
   let [low, high] = [Infinity, -Infinity];
   for (const number of numbers) {
     if (!Number.isFinite(number)) continue;

@@ -2,7 +2,7 @@
 
 import type { Source } from '../protocol.ts';
 import { CallError, Client, textOf } from './client.ts';
-import { fill, h } from './dom.ts';
+import { fill, h, notice } from './dom.ts';
 import { inspector } from './inspector.ts';
 import { Session } from './session.ts';
 import { fromUrl } from './sources.ts';
@@ -13,7 +13,7 @@ const start = new Start((source) => void open(source));
 let client: Client | undefined;
 
 function showStart(message?: string): void {
-  client?.kill();
+  client?.close();
   client = undefined;
   document.title = 'Zrecord inspector';
   fill(main, start.element);
@@ -21,7 +21,7 @@ function showStart(message?: string): void {
 }
 
 async function open(source: Source): Promise<void> {
-  client?.kill();
+  client?.close();
   const mine = new Client(source);
   client = mine;
   fill(main, h('p', { class: 'opening', role: 'status' }, `Opening ${source.name}…`));
@@ -56,6 +56,14 @@ function follow(session: Session): void {
 function parameters(): URLSearchParams {
   return new URLSearchParams(location.hash.slice(1));
 }
+
+/** What nobody expected is said, and the page goes on. */
+window.addEventListener('unhandledrejection', (event) => {
+  event.preventDefault();
+  const error: unknown = event.reason;
+  const isStopped = error instanceof CallError && error.failure.kind === 'stopped';
+  if (!isStopped) main.prepend(notice(`That did not work. ${textOf(error)}`));
+});
 
 showStart();
 acceptDrops(

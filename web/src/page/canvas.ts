@@ -1,6 +1,6 @@
 // What is drawn on canvases: pictures, encoded images, curves.
 
-import type { Picture } from '../data/picture.ts';
+import type { Numbers, Picture } from '../data/picture.ts';
 import { h } from './dom.ts';
 
 function canvas(width: number, height: number, label: string): HTMLCanvasElement {
@@ -37,7 +37,7 @@ export async function paintImage(
 
 /** The lowest and highest value of every column of pixels. */
 export function drawCurve(
-  numbers: Float64Array,
+  numbers: Numbers,
   low: number,
   high: number,
   label: string,

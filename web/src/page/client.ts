@@ -20,6 +20,7 @@ export class Client {
   private worker: Worker | undefined;
   private readonly pending = new Map<number, Pending>();
   private serial = 0;
+  private isClosed = false;
 
   constructor(private readonly source: Source) {}
 
@@ -32,9 +33,16 @@ export class Client {
     name: Name,
     ...parameters: Parameters<Calls[Name]>
   ): Promise<ReturnType<Calls[Name]>> {
+    if (this.isClosed) throw new CallError(STOPPED);
     // A new worker answers `open` before anything else.
     if (!this.worker) this.begin().catch(() => undefined);
     return this.post(name, parameters);
+  }
+
+  /** Ends the worker for good. */
+  close(): void {
+    this.isClosed = true;
+    this.kill();
   }
 
   /** Ends the worker, and with it whatever it is doing. */

@@ -2,6 +2,7 @@
 
 import { count, counted, ratio, size } from '../data/format.ts';
 import { fill, h } from './dom.ts';
+import { USAGE_RECORDS_MAX } from './scan.ts';
 import type { Session } from './session.ts';
 
 export function factsStrip(session: Session): HTMLElement {
@@ -29,6 +30,7 @@ function factsOf(session: Session): Fact[] {
   const sums = sumsOf(session);
   const from = sums.isExact ? '' : `estimated from ${count(summary.records)}`;
   const bytes = (value: number) => (sums.isExact ? counted(value, 'byte') : from);
+  const later = session.source.kind === 'files' && length <= USAGE_RECORDS_MAX ? 'after counting' : 'count in Overview';
   const isKnown = sums.isExact || summary.records > 0;
   const shown = (value: string) => (isKnown ? value : '…');
   return [
@@ -39,14 +41,18 @@ function factsOf(session: Session): Fact[] {
     {
       name: 'Chunks',
       value: usage ? count(usage.chunks) : '…',
-      note: usage ? counted(usage.chunkBytes, 'byte') : 'after counting',
+      note: usage ? counted(usage.chunkBytes, 'byte') : later,
     },
     {
       name: 'Reclaimable',
       value: usage ? size(usage.reclaimableBytes) : '…',
-      note: usage ? counted(usage.reclaimableBytes, 'byte') : 'after counting',
+      note: usage ? reclaimed(usage.reclaimableBytes) : later,
     },
   ];
+}
+
+function reclaimed(bytes: number): string {
+  return bytes === 0 ? 'nothing to compact' : counted(bytes, 'byte');
 }
 
 /** Sums of the header where it has them, else counted ones, else an estimate

@@ -89,8 +89,10 @@ function counting(session: Session, scan: Scan): HTMLElement {
   const status = h('p', { class: 'meta', role: 'status' });
   const progress = h('progress', { 'aria-label': 'Records counted' });
   const stop = button('Stop', () => scan.stop());
-  const start = button('Count all', () => void scan.run());
-  const use = button('Count chunks', () => void scan.use());
+  const attempt = (work: Promise<void>) =>
+    void work.catch((error: unknown) => line.after(notice(`Counting could not go on. ${textOf(error)}`)));
+  const start = button('Count all', () => attempt(scan.run()));
+  const use = button('Count chunks', () => attempt(scan.use()));
   fill(line, status, progress, stop, start, use);
   const show = () => {
     const { summary, length, isExact, usage } = session;
@@ -132,6 +134,11 @@ function charts(session: Session): HTMLElement {
 }
 
 function histogram(title: string, bars: Bar[], all: number): HTMLElement {
+  const [only] = bars;
+  if (!only || bars.length === 1) {
+    const text = only ? `All are of one kind: ${only.label}` : 'Nothing is counted.';
+    return h('figure', { class: 'chart' }, h('h3', {}, title), h('p', { class: 'single' }, text));
+  }
   const most = Math.max(1, ...bars.map((bar) => bar.count));
   const items = bars.map(({ label, count: records }) => {
     const text = `${label}: ${count(records)} (${percent(records, all)})`;
@@ -140,8 +147,7 @@ function histogram(title: string, bars: Bar[], all: number): HTMLElement {
     bar.style.height = records === 0 ? '0' : `max(2px, ${(100 * records) / most}%)`;
     return h('li', { title: text }, bar, h('span', { class: 'hidden' }, text));
   });
-  const [first, last] = [bars[0], bars.at(-1)];
-  const ends = bars.length > 1 && first && last ? [first.label, last.label] : [first?.label ?? 'nothing counted'];
+  const ends = [only.label, bars.at(-1)?.label ?? ''];
   return h(
     'figure',
     { class: 'chart' },

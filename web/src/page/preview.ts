@@ -94,11 +94,12 @@ export class Preview {
       'How the record is shown',
       content.views.map((view) => ({
         label: VIEW_NAMES[view],
-        make: () => viewOf(view, shown),
+        make: () => safely(() => viewOf(view, shown)),
         shown: () => (current = view),
       })),
       'tabs small',
     );
+    const isPart = bytes.length < length;
     let current: View = content.views[0] ?? 'hex';
     const at = this.preferred === undefined ? -1 : content.views.indexOf(this.preferred);
     tabs.show(Math.max(0, at));
@@ -107,23 +108,24 @@ export class Preview {
     tabs.list.addEventListener('keyup', () => (this.preferred = current));
     fill(
       this.actions,
-      button('Copy', () => void this.copy(copyText(current, shown))),
-      button('Download', () => this.save(index, shown)),
+      button('Copy', () => void this.copy(() => copyText(current, shown))),
+      button(isPart ? 'Download beginning' : 'Download', () => this.save(index, shown)),
     );
-    const isPart = bytes.length < length;
     const part = `Too long to be read whole: the first ${size(bytes.length)} of ${size(length)}, checksum not compared.`;
     const summary = h('p', { class: 'meta' }, describe(content));
     fill(this.body, summary, isPart && notice(part, 'note'), tabs.list, tabs.panels);
   }
 
-  private async copy(text: string): Promise<void> {
+  private async copy(make: () => string): Promise<void> {
     const status = h('span', { class: 'status', role: 'status' });
     this.actions.prepend(status);
     try {
+      const text = make();
       await navigator.clipboard.writeText(text);
       status.textContent = `Copied ${counted(text.length, 'character')}`;
-    } catch {
-      status.textContent = 'The browser does not let this page copy';
+    } catch (error) {
+      const isRefused = error instanceof DOMException;
+      status.textContent = isRefused ? 'The browser does not let this page copy' : textOf(error);
     }
     setTimeout(() => status.remove(), 4000);
   }
@@ -132,5 +134,14 @@ export class Preview {
     const type = content.image?.type;
     const ending = type ? FILE_ENDINGS[type] : content.views[0] === 'text' ? 'txt' : 'bin';
     download([bytes], `${this.session.source.name}-${index}.${ending}`, type);
+  }
+}
+
+/** A view that cannot be made says so, and the others stay. */
+function safely(make: () => HTMLElement): HTMLElement {
+  try {
+    return make();
+  } catch (error) {
+    return notice(`This cannot be shown. ${textOf(error)}`);
   }
 }

@@ -5,7 +5,7 @@ import type { Session } from './session.ts';
 import { inSlices } from './slices.ts';
 
 /** Chunks are counted in one call, which must not take long unasked. */
-const USAGE_RECORDS_MAX = 1 << 22;
+export const USAGE_RECORDS_MAX = 1 << 22;
 
 export class Scan {
   private control: AbortController | undefined;

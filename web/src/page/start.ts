@@ -28,7 +28,7 @@ export class Start {
       h(
         'div',
         { class: 'drop' },
-        h('p', { class: 'drop-title' }, 'Drop its folder here'),
+        h('p', { class: 'drop-title' }, 'Drop the folder of a store here'),
         h('p', { class: 'meta' }, 'or'),
         button('Choose folder…', () => input.click(), 'primary'),
         input,

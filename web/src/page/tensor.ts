@@ -66,10 +66,12 @@ function summary({ bytes, content }: Shown, rows: number, columns: number): stri
   if (isReal(dtype) && whole > 0) {
     const numbers = numbersOf(bytes, dtype);
     const [low, high] = extent(numbers);
-    const finite = numbers.filter(Number.isFinite);
-    const mean = finite.reduce((sum, one) => sum + one, 0) / Math.max(1, finite.length);
-    parts.push(`from ${shown(low)} to ${shown(high)}, mean ${shown(mean)}`);
-    if (finite.length < numbers.length) parts.push(`${count(numbers.length - finite.length)} not finite`);
+    let [sum, finite] = [0, 0];
+    for (const number of numbers) {
+      if (Number.isFinite(number)) [sum, finite] = [sum + number, finite + 1];
+    }
+    parts.push(`from ${shown(low)} to ${shown(high)}, mean ${shown(sum / Math.max(1, finite))}`);
+    if (finite < numbers.length) parts.push(`${count(numbers.length - finite)} not finite`);
   }
   return `${parts.join('; ')}.`;
 }

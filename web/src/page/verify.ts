@@ -35,7 +35,7 @@ class VerifyPanel {
       'table',
       { class: 'faults', hidden: true },
       h('caption', { class: 'hidden' }, 'Faults'),
-      h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col' }, head)))),
+      h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col', class: ['Byte', 'Record'].includes(head) ? 'number' : '' }, head)))),
       this.body,
     );
     this.stop.hidden = true;

@@ -132,9 +132,15 @@ export function describe({ dtype, shape }: Content): string {
   return `${dtype.name}, ${shapeText(shape)}`;
 }
 
+/** No clipboard gets more values. */
+const COPY_MAX = 1_000_000;
+
 /** The record as text, for the clipboard. */
-export function copyText(view: View, { bytes, content }: Shown): string {
+export function copyText(view: View, { bytes, length, content }: Shown): string {
   const { dtype } = content;
+  if (bytes.length < length || bytes.length > COPY_MAX * Math.max(1, dtype.size)) {
+    throw new Error('It is too long to copy');
+  }
   if (view === 'text') return new TextDecoder().decode(bytes);
   if (view === 'hex' || dtype.size === 0 || view === 'image') {
     return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
@@ -144,6 +150,8 @@ export function copyText(view: View, { bytes, content }: Shown): string {
 
 /** Values as nested lists, which Python and JSON read. */
 function nested(bytes: Uint8Array, dtype: Dtype, shape: readonly number[]): string {
+  // A shape without values may have sizes without end.
+  if (bytes.length === 0) return '[]';
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const limit = Math.floor(bytes.length / dtype.size);
   let position = 0;
