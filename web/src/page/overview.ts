@@ -3,7 +3,7 @@
 import { decode } from '@msgpack/msgpack';
 
 import { parseDtype } from '../data/dtype.ts';
-import { count, percent, shape } from '../data/format.ts';
+import { count, counted, percent, shape } from '../data/format.ts';
 import { lengthBars, ratioBars, type Bar } from '../data/summary.ts';
 import { CODECS } from '../protocol.ts';
 import { textOf } from './client.ts';
@@ -123,7 +123,7 @@ function charts(session: Session): HTMLElement {
     drawn = summary;
     fill(
       body,
-      histogram('Lengths', lengthBars(summary.lens), summary.records),
+      histogram('Lengths', lengthBars(summary.lens), summary.records, sameLength(session)),
       histogram('Compression ratios', ratioBars(summary.ratios), summary.records),
       codecs(summary.codecs, summary.records),
     );
@@ -133,10 +133,11 @@ function charts(session: Session): HTMLElement {
   return body;
 }
 
-function histogram(title: string, bars: Bar[], all: number): HTMLElement {
+/** `same` is said where one bar would be all. */
+function histogram(title: string, bars: Bar[], all: number, same = ''): HTMLElement {
   const [only] = bars;
   if (!only || bars.length === 1) {
-    const text = only ? `All are of one kind: ${only.label}` : 'Nothing is counted.';
+    const text = only ? same || `All ${count(only.count)}: ${only.label}` : 'No records';
     return h('figure', { class: 'chart' }, h('h3', {}, title), h('p', { class: 'single' }, text));
   }
   const most = Math.max(1, ...bars.map((bar) => bar.count));
@@ -155,6 +156,10 @@ function histogram(title: string, bars: Bar[], all: number): HTMLElement {
     h('ul', { class: 'histogram' }, ...items),
     h('div', { class: 'axis', 'aria-hidden': 'true' }, ...ends.map((end) => h('span', {}, end))),
   );
+}
+
+function sameLength({ opened: { schema } }: Session): string {
+  return schema?.kind === 'dense' ? `Every record has ${counted(schema.rowBytes, 'byte')}` : '';
 }
 
 function codecs(counts: readonly number[], all: number): HTMLElement {

@@ -48,7 +48,7 @@ export function sheetPanel(session: Session, openRecord: (index: number) => void
     event.preventDefault();
     inOrder();
   });
-  const tools = [button('Back', () => turn(-CARDS)), button('On', () => turn(CARDS)), button('At random', () => void random(), 'quiet')];
+  const tools = [button('Previous', () => turn(-CARDS)), button('Next', () => turn(CARDS)), button('At random', () => void random(), 'quiet')];
   inOrder();
   return h('section', {}, h('h2', { class: 'hidden' }, 'Contact sheet'), h('div', { class: 'toolbar' }, form, ...tools), sheet);
 }

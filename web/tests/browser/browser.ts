@@ -1,14 +1,19 @@
 // A headless Chromium with the page in it, and what a person does there.
 
 import { existsSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, delimiter, join } from 'node:path';
 
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 
-const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
+
+function installed(): string | undefined {
+  const folders = (process.env['PATH'] ?? '').split(delimiter);
+  return NAMES.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) => existsSync(path));
+}
 
 export async function launch(): Promise<Browser> {
-  const executablePath = process.env['ZRECORD_CHROMIUM'] ?? PLACES.find((place) => existsSync(place));
+  const executablePath = process.env['ZRECORD_CHROMIUM'] ?? installed();
   if (!executablePath) throw new Error('Chromium is needed: install it, or name it in ZRECORD_CHROMIUM');
   // Tests drag the scrollbar, so it must be there. In containers there is no
   // sandbox within the sandbox.
