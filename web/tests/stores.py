@@ -126,6 +126,7 @@ def demo(out: Path) -> None:
         offsets = np.cumsum([0, *map(len, parts[:-1])]).astype(np.uint64)
         store.append(np.frombuffer(b"".join(parts), np.uint8), offsets)
 
+    zr.from_numpy(out / "hollow", np.zeros((5, 1 << 20, 0), np.float32), codec="raw")
     zr.from_numpy(out / "empty", np.zeros((0, 4), np.float32), codec="raw")
     zr.from_numpy(out / "deleted", RNG.integers(0, 255, (400, 512), np.uint8), codec="raw")
     with zr.Zrecord(out / "deleted") as store:

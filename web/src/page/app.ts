@@ -5,12 +5,15 @@ import { CallError, Client, textOf } from './client.ts';
 import { fill, h, notice } from './dom.ts';
 import { inspector } from './inspector.ts';
 import { Session } from './session.ts';
+import { readAddress } from '../data/address.ts';
 import { fromUrl } from './sources.ts';
 import { acceptDrops, Start } from './start.ts';
 
 const main = document.querySelector('main') ?? document.body;
 const start = new Start((source) => void open(source));
 let client: Client | undefined;
+/** What the address asked for when the page was opened; for its first store. */
+const asked = readAddress(location.hash);
 
 function showStart(message?: string): void {
   client?.close();
@@ -42,19 +45,18 @@ function sentence(error: unknown): string {
   return isMissing ? `${textOf(error)}.` : textOf(error);
 }
 
-/** The address names the record that is shown: `#record=17`. */
+/** The address names the record that is shown, and the store if it has one:
+ * `#url=https://…/my-store&record=17`. */
 function follow(session: Session): void {
-  const asked = Number(parameters().get('record') ?? 0);
-  if (Number.isSafeInteger(asked) && asked > 0) session.select(asked);
-  session.on('selection', () => {
-    const next = parameters();
-    next.set('record', String(session.selection.cursor));
-    history.replaceState(null, '', `#${next.toString().replaceAll('%2F', '/').replaceAll('%3A', ':')}`);
-  });
-}
-
-function parameters(): URLSearchParams {
-  return new URLSearchParams(location.hash.slice(1));
+  const { source } = session;
+  const name = () => {
+    const url = source.kind === 'url' ? `url=${source.base}&` : '';
+    history.replaceState(null, '', `#${url}record=${session.selection.cursor}`);
+  };
+  session.select(asked.record);
+  asked.record = 0;
+  name();
+  session.on('selection', name);
 }
 
 /** What nobody expected is said, and the page goes on. */
@@ -73,11 +75,9 @@ acceptDrops(
   },
   (text) => showStart(text),
 );
-// A link to a store: `#url=https://…/my-store&record=17`.
-const linked = parameters().get('url');
-if (linked !== null) {
+if (asked.url !== undefined) {
   try {
-    void open(fromUrl(linked));
+    void open(fromUrl(asked.url));
   } catch (error) {
     showStart(textOf(error));
   }

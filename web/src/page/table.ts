@@ -40,6 +40,9 @@ export class RecordTable {
   private readonly rows: HTMLElement[] = [];
   private readonly pages = new Map<number, RowOrError[]>();
   private readonly id = unique('row');
+  /** Where the scrollbar was last seen. */
+  private bar = 0;
+  private isTouched = false;
   private isAsking = false;
   private isDrawing = false;
 
@@ -64,6 +67,7 @@ export class RecordTable {
       track,
     );
     this.element.addEventListener('wheel', (event) => this.wheel(event), { passive: false });
+    this.touch();
     new ResizeObserver(() => this.resize()).observe(this.element);
     session.on('selection', () => this.selected());
     session.on('checks', () => this.draw());
@@ -81,12 +85,26 @@ export class RecordTable {
     this.moved();
   }
 
-  /** The scrollbar was moved, unless it stands where it was put. */
+  /** The scrollbar was moved, unless it stands where it was put. A finger moves
+   * the list itself, by so many pixels. */
   private follow(): void {
     const bar = this.element.scrollTop;
-    if (Math.abs(bar - this.scroll.bar) < 1) return;
-    this.scroll.moveToBar(bar);
+    const moved = bar - this.bar;
+    this.bar = bar;
+    if (this.isTouched && this.scroll.isScaled) this.scroll.moveBy(moved);
+    else if (Math.abs(bar - this.scroll.bar) < 1) return;
+    else this.scroll.moveToBar(bar);
     this.draw();
+  }
+
+  /** What a finger began goes on until the list stands still. */
+  private touch(): void {
+    this.element.addEventListener('touchstart', () => (this.isTouched = true), { passive: true });
+    this.element.addEventListener('scrollend', () => {
+      if (!this.isTouched) return;
+      this.isTouched = false;
+      if (this.scroll.isScaled) this.moved();
+    });
   }
 
   /** Where the bar is scaled, a notch of the wheel still moves a few rows. */
@@ -99,7 +117,8 @@ export class RecordTable {
   }
 
   private moved(): void {
-    this.element.scrollTop = this.scroll.bar;
+    this.bar = this.scroll.bar;
+    this.element.scrollTop = this.bar;
     this.draw();
   }
 
@@ -116,6 +135,7 @@ export class RecordTable {
       ArrowUp: cursor - 1,
       PageDown: cursor + page,
       PageUp: cursor - page,
+      ' ': cursor + page,
       Home: 0,
       End: this.session.length - 1,
     };
@@ -145,13 +165,15 @@ export class RecordTable {
       row.style.transform = `translateY(${shift + position * ROW_HEIGHT}px)`;
       this.drawRow(row, first + position);
     });
-    this.element.setAttribute('aria-activedescendant', this.activeId(first, visible));
+    this.markActive(first, visible);
     void this.ask(first, visible);
   }
 
-  private activeId(first: number, visible: number): string {
+  private markActive(first: number, visible: number): void {
     const { cursor } = this.session.selection;
-    return cursor >= first && cursor < first + visible ? `${this.id}-${cursor - first}` : '';
+    const isVisible = cursor >= first && cursor < first + visible;
+    if (isVisible) this.element.setAttribute('aria-activedescendant', `${this.id}-${cursor - first}`);
+    else this.element.removeAttribute('aria-activedescendant');
   }
 
   private addRow(): void {
@@ -193,7 +215,8 @@ export class RecordTable {
   /** Asks for what is visible and not there; one call at a time, and then for
    * what is visible by then. */
   private async ask(first: number, visible: number): Promise<void> {
-    const page = this.missing(first, visible);
+    const near = Math.max(0, first - PAGE_ROWS / 2);
+    const page = this.missing(first, visible) ?? this.missing(near, Math.min(visible + PAGE_ROWS, this.session.length - near));
     if (this.isAsking || page === undefined) return;
     this.isAsking = true;
     try {

@@ -42,6 +42,7 @@ function matrixText({ bytes, content }: Shown, matrix: number, rows: number, col
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const whole = shape.reduce((product, one) => product * one, 1);
   const there = Math.min(Math.floor(bytes.length / dtype.size), whole);
+  if (there === 0) return 'no values';
   const lines: string[][] = [];
   for (let row = 0; row < Math.min(rows, ROWS); row += 1) {
     const cells: string[] = [];
@@ -55,7 +56,7 @@ function matrixText({ bytes, content }: Shown, matrix: number, rows: number, col
   const width = Math.max(1, ...lines.flatMap((cells) => cells.map((cell) => cell.length)));
   const text = lines.map((cells) => cells.map((cell) => cell.padStart(width)).join(' '));
   if (rows > ROWS) text.push('…');
-  return text.join('\n') || 'no values';
+  return text.join('\n');
 }
 
 function summary({ bytes, content }: Shown, rows: number, columns: number): string {

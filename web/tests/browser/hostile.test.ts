@@ -103,7 +103,7 @@ test('scripts that get in nevertheless do not run', async () => {
   assert.ok(outcome.violations.length > 0);
 });
 
-test('thousands of damaged headers end no page', async () => {
+test('damaged headers of many kinds end no page', async () => {
   const { page, check } = await shared.open();
   const folder = mkdtempSync(join(tmpdir(), 'zrecord-inspector-'));
   const whole = readFileSync(join(store('tensor'), 'meta.zr'));

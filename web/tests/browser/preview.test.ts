@@ -200,3 +200,33 @@ test('what is too much for one .npy, or no array, is refused in words', async ()
   await page.getByText(/Records 0 and \d+ differ in length/).waitFor();
   check();
 });
+
+test('a record is copied as it is shown', async () => {
+  const { page, context, check } = await shared.open();
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await dropAndWait(page, store('tensor'));
+  const { record, values } = expected<{ record: number; values: number[] }>('tensor');
+  await goTo(page, record);
+  const copied = async () => {
+    await page.getByRole('button', { name: 'Copy' }).click();
+    await page.getByText(/^Copied [\d,]+ characters$/).waitFor();
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  const nested = JSON.parse(await copied()) as number[][][];
+  assert.deepEqual(nested.flat(2), values);
+  assert.deepEqual([nested.length, nested[0]?.length, nested[0]?.[0]?.length], [2, 3, 5]);
+  await page.getByRole('tab', { name: 'Hex' }).click();
+  await page.waitForTimeout(4100);
+  assert.equal(await copied(), Buffer.from(new Float64Array(values).buffer).toString('hex'));
+  check();
+});
+
+test('records without values, and of many axes, are no trap', async () => {
+  const { page, check } = await shared.open();
+  await dropAndWait(page, store('hollow'));
+  await page.getByText('float32, 1048576 × 0').first().waitFor();
+  await page.getByText('no values').waitFor();
+  await showTab(page, 'Contact sheet');
+  await page.locator('.excerpt').nth(4).waitFor();
+  check();
+});

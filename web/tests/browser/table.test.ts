@@ -140,7 +140,7 @@ for (const [name, length] of [['large-classic', 2 ** 24], ['huge-extended', 10 *
     assert.ok(at > 0.3 && at < 0.7);
     const row = Math.round((at * (length * ROW - height + HEAD)) / ROW);
     assert.ok(Math.abs((rows[0]?.index ?? 0) - row) <= length / 8_000_000 + 1, `row ${rows[0]?.index}, bar at ${row}`);
-    await dragBar(page, height / 2, -2000);
+    await dragBar(page, 24 + at * (height - 48), -2000);
     rows = await seen(page);
     assert.equal(rows[0]?.index, 0, 'the bar dragged to its beginning');
 
@@ -171,5 +171,32 @@ test('a short list scrolls as the browser does, and selects ranges', async () =>
   await page.locator('.row[data-index="15"]').click({ modifiers: ['Shift'] });
   await page.getByText('4 records, 12 to 15').waitFor();
   assert.equal(await page.locator('.row[aria-selected=true]').count(), 4);
+  check();
+});
+
+test('a finger moves a scaled list by its pixels', async () => {
+  const { page, context, check } = await shared.open({ hasTouch: true });
+  await dropAndWait(page, store('large-classic'));
+  await goTo(page, 1_000_000);
+  const [before] = await seen(page);
+  const session = await context.newCDPSession(page);
+  const box = await page.locator('.grid').boundingBox();
+  assert.ok(box && before);
+  const [x, top] = [box.x + 100, box.y + 300];
+  await session.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints: [{ x, y: top }] });
+  for (let by = 10; by <= 200; by += 10) {
+    await session.send('Input.dispatchTouchEvent', { type: 'touchMove', touchPoints: [{ x, y: top - by }] });
+    await page.waitForTimeout(20);
+  }
+  await page.waitForTimeout(200);
+  await session.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });
+  await page.waitForTimeout(500);
+  const rows = await seen(page);
+  checkPlaces(rows);
+  const [after] = rows;
+  assert.ok(after);
+  const moved = (after.index - before.index) * ROW - (after.top - before.top);
+  // Browsers take the first pixels for themselves.
+  assert.ok(moved > 150 && moved <= 201, `moved by ${moved} pixels`);
   check();
 });

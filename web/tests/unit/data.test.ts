@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 
+import { readAddress } from '../../src/data/address.ts';
 import { coverage } from '../../src/data/coverage.ts';
 import { count, percent, ratio, size, value } from '../../src/data/format.ts';
 import { contentRange, lacking } from '../../src/data/http.ts';
@@ -47,6 +48,16 @@ test('answers of servers', () => {
   assert.match(lacking(403, headers({})) ?? '', /403/);
   assert.equal(contentRange(headers({ 'Content-Range': 'bytes 0-1/*' })), undefined);
   assert.deepEqual(contentRange(headers({ 'Content-Range': 'bytes */0' })), { size: 0, length: 0 });
+});
+
+test('addresses of stores and records', () => {
+  assert.deepEqual(readAddress(''), { record: 0 });
+  assert.deepEqual(readAddress('#record=17'), { record: 17 });
+  assert.deepEqual(readAddress('#url=https://a.b/c?token=x&y=2&record=9'), { url: 'https://a.b/c?token=x&y=2', record: 9 });
+  assert.deepEqual(readAddress('#url=https%3A%2F%2Fa.b%2Fc'), { url: 'https://a.b/c', record: 0 });
+  assert.deepEqual(readAddress('#url=/store/x'), { url: '/store/x', record: 0 });
+  assert.deepEqual(readAddress(`#record=${'9'.repeat(30)}`), { record: 0 });
+  assert.deepEqual(readAddress('#something'), { record: 0 });
 });
 
 test('heads of .npy', () => {
