@@ -84,13 +84,18 @@ const single = page(template, {
 await rm(folder, { recursive: true, force: true });
 await mkdir(folder);
 const compressed = (text) => gzipSync(text, { level: 9 }).length;
-const sized = (text) => `${Math.ceil(text.length / 1024)} KiB, ${Math.ceil(compressed(text) / 1024)} KiB compressed`;
+const sized = (text) =>
+  `${Math.ceil(text.length / 1024)} KiB, ${Math.ceil(compressed(text) / 1024)} KiB compressed`;
 for (const [name, text] of Object.entries({ ...files, 'zrecord-view.html': single })) {
   await writeFile(new URL(name, folder), text);
   console.log(`  ${name}: ${sized(text)}`);
 }
 const all = Object.values(files).reduce((sum, text) => sum + compressed(text), 0);
 console.log(`  the folder: ${Math.ceil(all / 1024)} KiB compressed`);
-for (const [what, bytes] of [['the folder', all], ['zrecord-view.html', compressed(single)]]) {
-  if (bytes > COMPRESSED_MAX) throw new Error(`${what} has ${bytes} compressed bytes, the limit is ${COMPRESSED_MAX}`);
+for (const [what, bytes] of [
+  ['the folder', all],
+  ['zrecord-view.html', compressed(single)],
+]) {
+  if (bytes > COMPRESSED_MAX)
+    throw new Error(`${what} has ${bytes} compressed bytes, the limit is ${COMPRESSED_MAX}`);
 }

@@ -4,8 +4,7 @@
 
 /** Where the files of a store are. */
 export type Source =
-  | { kind: 'files'; name: string; files: Map<string, File> }
-  | { kind: 'url'; name: string; base: string };
+  { kind: 'files'; name: string; files: Map<string, File> } | { kind: 'url'; name: string; base: string };
 
 export type Codec = 'raw' | 'zstd' | 'zstd-dict';
 export const CODECS: readonly Codec[] = ['raw', 'zstd', 'zstd-dict'];

@@ -104,8 +104,10 @@ export function pictureOf(bytes: Uint8Array, dtype: Dtype, layout: PictureLayout
   const scale = high > low ? 255 / (high - low) : 0;
   const pixels = new Uint8ClampedArray(4 * height * width);
   const plane = height * width;
-  const at = order === 'CHW' ? (pixel: number, channel: number) => channel * plane + pixel
-    : (pixel: number, channel: number) => pixel * channels + channel;
+  const at =
+    order === 'CHW'
+      ? (pixel: number, channel: number) => channel * plane + pixel
+      : (pixel: number, channel: number) => pixel * channels + channel;
   const hasAlpha = channels === 2 || channels === 4;
   for (let pixel = 0; pixel < plane; pixel += 1) {
     // NaN is clamped to 0, and what is infinite to an end.

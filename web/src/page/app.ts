@@ -33,7 +33,10 @@ async function open(source: Source): Promise<void> {
     if (client !== mine) return;
     const session = new Session(mine, source, opened);
     document.title = `${source.name} – Zrecord inspector`;
-    fill(main, inspector(session, () => showStart()));
+    fill(
+      main,
+      inspector(session, () => showStart()),
+    );
     follow(session);
   } catch (error) {
     if (client === mine) showStart(`${source.name} cannot be opened. ${sentence(error)}`);

@@ -17,7 +17,9 @@ export async function exportSelection(session: Session, say: (text: string) => v
   const { first, last } = session.selection;
   const records = last - first + 1;
   if (records > EXPORT_RECORDS_MAX) {
-    throw new Error(`${counted(records, 'record')} are more than are exported here; the Python package has no limit.`);
+    throw new Error(
+      `${counted(records, 'record')} are more than are exported here; the Python package has no limit.`,
+    );
   }
   const bytesEach = await lengthOf(session, first, last);
   const bytes = bytesEach * records;

@@ -22,7 +22,13 @@ interface Fact {
 
 function fact({ name, value, note }: Fact): HTMLElement {
   const key = name.toLowerCase().replaceAll(' ', '-');
-  return h('div', { 'data-fact': key }, h('dt', {}, name), h('dd', {}, value), h('dd', { class: 'note' }, note));
+  return h(
+    'div',
+    { 'data-fact': key },
+    h('dt', {}, name),
+    h('dd', {}, value),
+    h('dd', { class: 'note' }, note),
+  );
 }
 
 function factsOf(session: Session): Fact[] {
@@ -30,7 +36,8 @@ function factsOf(session: Session): Fact[] {
   const sums = sumsOf(session);
   const from = sums.isExact ? '' : `estimated from ${count(summary.records)}`;
   const bytes = (value: number) => (sums.isExact ? counted(value, 'byte') : from);
-  const later = session.source.kind === 'files' && length <= USAGE_RECORDS_MAX ? 'after counting' : 'count in Overview';
+  const later =
+    session.source.kind === 'files' && length <= USAGE_RECORDS_MAX ? 'after counting' : 'count in Overview';
   const isKnown = sums.isExact || summary.records > 0;
   const shown = (value: string) => (isKnown ? value : '…');
   return [

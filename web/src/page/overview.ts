@@ -25,7 +25,14 @@ export function overviewPanel(session: Session, scan: Scan): HTMLElement {
 /** Header and schema. */
 function details(session: Session): HTMLElement {
   const list = h('dl', { class: 'details' });
-  const show = () => fill(list, ...detailsOf(session).flatMap(([name, value]) => [h('dt', {}, name), h('dd', { 'data-detail': name }, value)]));
+  const show = () =>
+    fill(
+      list,
+      ...detailsOf(session).flatMap(([name, value]) => [
+        h('dt', {}, name),
+        h('dd', { 'data-detail': name }, value),
+      ]),
+    );
   session.on('usage', show);
   show();
   const metadata = session.opened.schema?.metadata;
@@ -77,7 +84,12 @@ function metadataOf(bytes: Uint8Array): HTMLElement {
   try {
     const text = JSON.stringify(decode(bytes), plain, 2) ?? '';
     const part = text.length > METADATA_CHARACTERS ? `${text.slice(0, METADATA_CHARACTERS)}…` : text;
-    return h('details', { open: true }, h('summary', {}, 'Metadata'), h('pre', { tabindex: 0, 'aria-label': 'Metadata' }, part));
+    return h(
+      'details',
+      { open: true },
+      h('summary', {}, 'Metadata'),
+      h('pre', { tabindex: 0, 'aria-label': 'Metadata' }, part),
+    );
   } catch (error) {
     return notice(`The metadata cannot be read: ${textOf(error)}`);
   }

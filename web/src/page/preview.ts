@@ -71,7 +71,10 @@ export class Preview {
     const packed = row.codec === 'raw' ? 'raw' : `${size(row.storedLen)} by ${row.codec}`;
     const checksum = row.checksum?.toString(16).padStart(8, '0');
     const place = `chunk ${row.chunk} at ${count(row.offset)}`;
-    fill(this.facts, [size(row.len), packed, place, checksum && `XXH3 ${checksum}`].filter(Boolean).join(' · '));
+    fill(
+      this.facts,
+      [size(row.len), packed, place, checksum && `XXH3 ${checksum}`].filter(Boolean).join(' · '),
+    );
   }
 
   private showFailure(index: number, error: unknown): void {

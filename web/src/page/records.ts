@@ -58,7 +58,9 @@ function selectionTools(session: Session): HTMLElement {
   const show = () => {
     const { first, last } = session.selection;
     status.textContent =
-      first === last ? '1 record; Shift selects more' : `${counted(last - first + 1, 'record')}, ${count(first)} to ${count(last)}`;
+      first === last
+        ? '1 record; Shift selects more'
+        : `${counted(last - first + 1, 'record')}, ${count(first)} to ${count(last)}`;
   };
   const run = async () => {
     save.disabled = true;

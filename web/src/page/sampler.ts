@@ -19,9 +19,16 @@ const MODE_TEXT: Readonly<Record<SamplerOptions['mode'], string>> = {
 
 export function samplerPanel(session: Session, openRecord: (index: number) => void): HTMLElement {
   if (session.length === 0) return h('p', { class: 'empty' }, 'There is nothing to draw from.');
-  const number = (value: number, min: number, max: number) => h('input', { type: 'number', value, min, max, required: true });
+  const number = (value: number, min: number, max: number) =>
+    h('input', { type: 'number', value, min, max, required: true });
   const mode = h('select', {}, ...MODES.map((one) => h('option', { value: one }, one)));
-  const seed = h('input', { type: 'text', inputmode: 'numeric', pattern: '[0-9]{1,20}', value: 42, required: true });
+  const seed = h('input', {
+    type: 'text',
+    inputmode: 'numeric',
+    pattern: '[0-9]{1,20}',
+    value: 42,
+    required: true,
+  });
   const batchSize = number(Math.min(256, session.length), 1, 65_536);
   const batches = number(16, 1, 65_536);
   const ranks = number(1, 1, 65_536);
@@ -68,11 +75,15 @@ async function show(
 ): Promise<HTMLElement[]> {
   if (options.seed >= 1n << 64n) throw new Error('A seed is below 2^64.');
   const perBatch = options.batchSize * options.worldSize;
-  if (batches * perBatch > INDICES_MAX) throw new Error(`More than ${count(INDICES_MAX)} indices are not drawn here.`);
+  if (batches * perBatch > INDICES_MAX)
+    throw new Error(`More than ${count(INDICES_MAX)} indices are not drawn here.`);
   // Rank 0 of a world of one has the whole global batch.
   const whole = { ...options, batchSize: perBatch, worldSize: 1 };
   const { indices, batchesPerCycle } = await session.client.call('batches', whole, 0, batches);
-  const cycle = batchesPerCycle === undefined ? '' : ` A cycle has ${counted(batchesPerCycle, 'batch').replace('batchs', 'batches')}.`;
+  const cycle =
+    batchesPerCycle === undefined
+      ? ''
+      : ` A cycle has ${counted(batchesPerCycle, 'batch').replace('batchs', 'batches')}.`;
   const firsts = Array.from({ length: Math.min(BATCHES_SHOWN, batches) }, (_, step) =>
     batchRow(indices.slice(step * perBatch, (step + 1) * perBatch), step, options, openRecord),
   );
@@ -96,8 +107,15 @@ function batchRow(
     chip.setAttribute('aria-label', `Record ${count(index)}${rank}`);
     return chip;
   });
-  const more = indices.length > INDICES_SHOWN && h('span', { class: 'muted' }, `and ${count(indices.length - INDICES_SHOWN)} more`);
-  return h('div', { class: 'batch' }, h('span', { class: 'step' }, `Step ${step}`), h('div', { class: 'chips', 'data-step': step }, ...chips, more));
+  const more =
+    indices.length > INDICES_SHOWN &&
+    h('span', { class: 'muted' }, `and ${count(indices.length - INDICES_SHOWN)} more`);
+  return h(
+    'div',
+    { class: 'batch' },
+    h('span', { class: 'step' }, `Step ${step}`),
+    h('div', { class: 'chips', 'data-step': step }, ...chips, more),
+  );
 }
 
 function coverageChart(indices: number[], length: number): HTMLElement {
@@ -120,7 +138,12 @@ function coverageChart(indices: number[], length: number): HTMLElement {
     { class: 'chart' },
     h('h3', {}, 'Coverage'),
     h('ul', { class: 'histogram' }, ...bars),
-    h('div', { class: 'axis', 'aria-hidden': 'true' }, h('span', {}, 'record 0'), h('span', {}, `record ${count(length - 1)}`)),
+    h(
+      'div',
+      { class: 'axis', 'aria-hidden': 'true' },
+      h('span', {}, 'record 0'),
+      h('span', {}, `record ${count(length - 1)}`),
+    ),
     h('figcaption', {}, text),
   );
 }

@@ -43,14 +43,29 @@ export function sheetPanel(session: Session, openRecord: (index: number) => void
     from.value = String(Number(from.value) + by);
     inOrder();
   };
-  const form = h('form', { class: 'inline' }, field('From record', from, 'field row-field'), h('button', { type: 'submit' }, 'Show'));
+  const form = h(
+    'form',
+    { class: 'inline' },
+    field('From record', from, 'field row-field'),
+    h('button', { type: 'submit' }, 'Show'),
+  );
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     inOrder();
   });
-  const tools = [button('Previous', () => turn(-CARDS)), button('Next', () => turn(CARDS)), button('At random', () => void random(), 'quiet')];
+  const tools = [
+    button('Previous', () => turn(-CARDS)),
+    button('Next', () => turn(CARDS)),
+    button('At random', () => void random(), 'quiet'),
+  ];
   inOrder();
-  return h('section', {}, h('h2', { class: 'hidden' }, 'Contact sheet'), h('div', { class: 'toolbar' }, form, ...tools), sheet);
+  return h(
+    'section',
+    {},
+    h('h2', { class: 'hidden' }, 'Contact sheet'),
+    h('div', { class: 'toolbar' }, form, ...tools),
+    sheet,
+  );
 }
 
 async function ask(session: Session, indices: number[]): Promise<RecordOrError[]> {
@@ -70,7 +85,12 @@ interface Card {
 function card(index: number, openRecord: (index: number) => void): Card {
   const body = h('span', { class: 'thumbnail', 'aria-hidden': 'true' });
   const caption = h('span', { class: 'caption' }, h('span', { class: 'hidden' }, 'Record '), count(index));
-  const open = h('button', { type: 'button', class: 'card-button', click: () => openRecord(index) }, body, caption);
+  const open = h(
+    'button',
+    { type: 'button', class: 'card-button', click: () => openRecord(index) },
+    body,
+    caption,
+  );
   return { element: h('li', {}, open), body, caption };
 }
 
@@ -90,7 +110,11 @@ async function fillCard(session: Session, target: Card | undefined, record: Reco
   }
 }
 
-async function thumbnail(content: Content, bytes: Uint8Array<ArrayBuffer>, length: number): Promise<HTMLElement> {
+async function thumbnail(
+  content: Content,
+  bytes: Uint8Array<ArrayBuffer>,
+  length: number,
+): Promise<HTMLElement> {
   const { dtype, layout, image, views } = content;
   const excerpt = (text: string) => h('span', { class: 'excerpt' }, text);
   switch (views[0]) {
@@ -101,7 +125,9 @@ async function thumbnail(content: Content, bytes: Uint8Array<ArrayBuffer>, lengt
     case 'image': {
       const size = image?.size;
       const fits = size && size.width * size.height <= PIXELS_MAX && bytes.length === length;
-      return image && fits ? paintImage(bytes, image.type, '', THUMBNAIL) : excerpt(`${image?.type}, not decoded`);
+      return image && fits
+        ? paintImage(bytes, image.type, '', THUMBNAIL)
+        : excerpt(`${image?.type}, not decoded`);
     }
     case 'waveform': {
       const numbers = numbersOf(bytes, dtype);
@@ -117,6 +143,7 @@ async function thumbnail(content: Content, bytes: Uint8Array<ArrayBuffer>, lengt
 function values({ dtype }: Content, bytes: Uint8Array): string {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const there = dtype.size === 0 ? 0 : Math.min(24, Math.floor(bytes.length / dtype.size));
-  return Array.from({ length: there }, (_, at) => shown(dtype.read(view, at * dtype.size))).join(' ') || 'empty';
+  return (
+    Array.from({ length: there }, (_, at) => shown(dtype.read(view, at * dtype.size))).join(' ') || 'empty'
+  );
 }
-

@@ -60,7 +60,7 @@ function nodesOf(transfer: DataTransfer): Promise<Node | undefined>[] {
   return [...transfer.items].map((item) => {
     const modern = item as DataTransferItem & { getAsFileSystemHandle?(): Promise<FileSystemHandle | null> };
     if (location.protocol === 'file:' && modern.getAsFileSystemHandle) {
-      return modern.getAsFileSystemHandle().then((handle) => handle ? fromHandle(handle) : undefined);
+      return modern.getAsFileSystemHandle().then((handle) => (handle ? fromHandle(handle) : undefined));
     }
     const entry = item.webkitGetAsEntry();
     return Promise.resolve(entry ? fromEntry(entry) : undefined);
@@ -82,7 +82,8 @@ function fromHandle(handle: FileSystemHandle): Node {
 function fromEntry(entry: FileSystemEntry): Node {
   const { name } = entry;
   if (!entry.isDirectory) {
-    const file = () => new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
+    const file = () =>
+      new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
     return { name, file };
   }
   const children = async () => {
@@ -90,7 +91,9 @@ function fromEntry(entry: FileSystemEntry): Node {
     const nodes: Node[] = [];
     // The browser hands out a hundred at a time.
     for (;;) {
-      const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
+      const some = await new Promise<FileSystemEntry[]>((resolve, reject) =>
+        reader.readEntries(resolve, reject),
+      );
       if (some.length === 0) return nodes;
       nodes.push(...some.map(fromEntry));
     }
@@ -119,7 +122,8 @@ async function take(node: Node, folder: Folder): Promise<void> {
 /** The folder of a store on a server, or the address of its `meta.zr`. */
 export function fromUrl(text: string): Source {
   const url = new URL(text, document.baseURI);
-  if (!['http:', 'https:'].includes(url.protocol)) throw new Error('An address begins with http:// or https://.');
+  if (!['http:', 'https:'].includes(url.protocol))
+    throw new Error('An address begins with http:// or https://.');
   url.pathname = url.pathname.replace(/\/(meta\.zr)?$/, '');
   const name = decodeURIComponent(url.pathname.slice(url.pathname.lastIndexOf('/') + 1)) || url.host;
   return { kind: 'url', name, base: url.href };

@@ -15,7 +15,13 @@ export class Start {
   private readonly message = h('div', { class: 'message' });
 
   constructor(private readonly open: Open) {
-    const input = h('input', { type: 'file', webkitdirectory: true, class: 'hidden', tabindex: -1, 'aria-label': 'Folder of a store' });
+    const input = h('input', {
+      type: 'file',
+      webkitdirectory: true,
+      class: 'hidden',
+      tabindex: -1,
+      'aria-label': 'Folder of a store',
+    });
     input.addEventListener('change', () => {
       this.offer(picked(input.files ?? []));
       input.value = '';
@@ -24,7 +30,11 @@ export class Start {
       'div',
       { class: 'start' },
       h('h1', {}, 'Look into a Zrecord store'),
-      h('p', { class: 'lead' }, 'See what a dataset holds: its records, how they are packed, and whether they are intact.'),
+      h(
+        'p',
+        { class: 'lead' },
+        'See what a dataset holds: its records, how they are packed, and whether they are intact.',
+      ),
       h(
         'div',
         { class: 'drop' },
@@ -35,7 +45,11 @@ export class Start {
       ),
       this.message,
       this.urlForm(),
-      h('p', { class: 'promise' }, 'Nothing is uploaded. Only the parts that you look at are read, in this page, also offline.'),
+      h(
+        'p',
+        { class: 'promise' },
+        'Nothing is uploaded. Only the parts that you look at are read, in this page, also offline.',
+      ),
     );
   }
 
@@ -44,8 +58,18 @@ export class Start {
   }
 
   private urlForm(): HTMLElement {
-    const input = h('input', { type: 'url', placeholder: 'https://…/my-store', required: true, spellcheck: 'false' });
-    const form = h('form', { class: 'inline url' }, field('Or its address', input), h('button', { type: 'submit' }, 'Open'));
+    const input = h('input', {
+      type: 'url',
+      placeholder: 'https://…/my-store',
+      required: true,
+      spellcheck: 'false',
+    });
+    const form = h(
+      'form',
+      { class: 'inline url' },
+      field('Or its address', input),
+      h('button', { type: 'submit' }, 'Open'),
+    );
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       try {
@@ -62,8 +86,22 @@ export class Start {
     const [only] = sources;
     if (!only) return this.say(NO_STORE);
     if (sources.length === 1) return this.open(only);
-    const items = sources.map((source) => h('li', {}, button(source.name, () => this.open(source), 'link')));
-    fill(this.message, h('section', { class: 'card' }, h('h2', {}, `${sources.length} stores are in it`), h('ul', { class: 'choices' }, ...items)));
+    const items = sources.map((source) =>
+      h(
+        'li',
+        {},
+        button(source.name, () => this.open(source), 'link'),
+      ),
+    );
+    fill(
+      this.message,
+      h(
+        'section',
+        { class: 'card' },
+        h('h2', {}, `${sources.length} stores are in it`),
+        h('ul', { class: 'choices' }, ...items),
+      ),
+    );
     this.message.querySelector('button')?.focus();
   }
 }

@@ -216,14 +216,19 @@ export class RecordTable {
    * what is visible by then. */
   private async ask(first: number, visible: number): Promise<void> {
     const near = Math.max(0, first - PAGE_ROWS / 2);
-    const page = this.missing(first, visible) ?? this.missing(near, Math.min(visible + PAGE_ROWS, this.session.length - near));
+    const page =
+      this.missing(first, visible) ??
+      this.missing(near, Math.min(visible + PAGE_ROWS, this.session.length - near));
     if (this.isAsking || page === undefined) return;
     this.isAsking = true;
     try {
       this.keep(page, await this.session.client.call('rows', page * PAGE_ROWS, PAGE_ROWS));
     } catch (error) {
       const text = textOf(error);
-      this.keep(page, Array.from({ length: PAGE_ROWS }, () => ({ error: text })));
+      this.keep(
+        page,
+        Array.from({ length: PAGE_ROWS }, () => ({ error: text })),
+      );
     } finally {
       this.isAsking = false;
     }

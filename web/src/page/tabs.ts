@@ -17,7 +17,11 @@ export class Tabs {
   private readonly bodies: HTMLElement[];
   private current = -1;
 
-  constructor(label: string, private readonly tabs: Tab[], className = 'tabs') {
+  constructor(
+    label: string,
+    private readonly tabs: Tab[],
+    className = 'tabs',
+  ) {
     const names = tabs.map(() => unique('tab'));
     this.buttons = tabs.map((tab, position) =>
       h(

@@ -35,7 +35,17 @@ class VerifyPanel {
       'table',
       { class: 'faults', hidden: true },
       h('caption', { class: 'hidden' }, 'Faults'),
-      h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col', class: ['Byte', 'Record'].includes(head) ? 'number' : '' }, head)))),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          ...heads.map((head) =>
+            h('th', { scope: 'col', class: ['Byte', 'Record'].includes(head) ? 'number' : '' }, head),
+          ),
+        ),
+      ),
       this.body,
     );
     this.stop.hidden = true;
@@ -120,8 +130,7 @@ class VerifyPanel {
   }
 
   private row({ file, offset, index, reason }: Fault): HTMLElement {
-    const record =
-      index === undefined ? '' : button(count(index), () => this.openRecord(index), 'link');
+    const record = index === undefined ? '' : button(count(index), () => this.openRecord(index), 'link');
     return h(
       'tr',
       {},
@@ -142,6 +151,10 @@ class VerifyPanel {
       : `Stopped before the end; ${found} until then.`;
     const isGood = isWhole && this.faults === 0;
     const more = this.faults > FAULTS_SHOWN && notice(`The first ${FAULTS_SHOWN} are listed.`, 'note');
-    fill(this.outcome, h('p', { class: isGood ? 'verdict good' : this.faults ? 'verdict bad' : 'verdict' }, text), more);
+    fill(
+      this.outcome,
+      h('p', { class: isGood ? 'verdict good' : this.faults ? 'verdict bad' : 'verdict' }, text),
+      more,
+    );
   }
 }

@@ -83,11 +83,18 @@ function imageView({ bytes, length, content }: Shown): HTMLElement {
 function textView({ bytes, length }: Shown): HTMLElement {
   const part = bytes.subarray(0, TEXT_BYTES);
   const text = new TextDecoder().decode(part, { stream: part.length < length });
-  return h('figure', {}, h('pre', { class: 'text', tabindex: 0, 'aria-label': 'Text' }, text), rest(part.length, length));
+  return h(
+    'figure',
+    {},
+    h('pre', { class: 'text', tabindex: 0, 'aria-label': 'Text' }, text),
+    rest(part.length, length),
+  );
 }
 
 function rest(there: number, length: number): HTMLElement {
-  return caption(there < length ? `The first ${count(there)} of ${count(length)} bytes.` : counted(length, 'byte') + '.');
+  return caption(
+    there < length ? `The first ${count(there)} of ${count(length)} bytes.` : counted(length, 'byte') + '.',
+  );
 }
 
 function waveformView({ bytes, content }: Shown): HTMLElement {
@@ -105,8 +112,14 @@ function tokensView({ bytes, content }: Shown): HTMLElement {
   const there = Math.min(Math.floor(bytes.length / dtype.size), TOKENS);
   const tokens = Array.from({ length: there }, (_, at) => String(dtype.read(view, at * dtype.size)));
   const whole = shape[0] ?? 0;
-  const text = there < whole ? `The first ${count(there)} of ${count(whole)} tokens.` : `${counted(whole, 'token')}.`;
-  return h('figure', {}, h('pre', { class: 'tokens', tabindex: 0, 'aria-label': 'Tokens' }, tokens.join(' ')), caption(text));
+  const text =
+    there < whole ? `The first ${count(there)} of ${count(whole)} tokens.` : `${counted(whole, 'token')}.`;
+  return h(
+    'figure',
+    {},
+    h('pre', { class: 'tokens', tabindex: 0, 'aria-label': 'Tokens' }, tokens.join(' ')),
+    caption(text),
+  );
 }
 
 function hexView({ bytes, length }: Shown): HTMLElement {
@@ -122,7 +135,11 @@ function hexView({ bytes, length }: Shown): HTMLElement {
   return h(
     'figure',
     {},
-    h('pre', { class: 'hex', tabindex: 0, 'aria-label': 'Bytes in hexadecimal' }, lines.join('\n') || 'no bytes'),
+    h(
+      'pre',
+      { class: 'hex', tabindex: 0, 'aria-label': 'Bytes in hexadecimal' },
+      lines.join('\n') || 'no bytes',
+    ),
     rest(part.length, length),
   );
 }

@@ -119,12 +119,15 @@ export class BlockFile {
     const longest = Math.max(1, Math.floor(RUN_BYTES / this.sizes.block));
     const runs = runsOf(missing, this.sizes.gap, longest);
     const ahead = this.widen(runs);
-    this.file.fetch(runs.map((run) => this.spanOf(run)), (reads) => {
-      this.ahead = ahead;
-      const last = runs.at(-1);
-      if (last) this.next = last.first + last.count;
-      runs.forEach((run, position) => this.keep(run, reads[position], found));
-    });
+    this.file.fetch(
+      runs.map((run) => this.spanOf(run)),
+      (reads) => {
+        this.ahead = ahead;
+        const last = runs.at(-1);
+        if (last) this.next = last.first + last.count;
+        runs.forEach((run, position) => this.keep(run, reads[position], found));
+      },
+    );
     return found;
   }
 

@@ -88,7 +88,8 @@ export class RemoteSource implements FileSource {
       const text = `${name} changed on the server since it was opened. Open the store again.`;
       throw new FailureError('page', text);
     }
-    if (answer.bytes.length !== span.length) throw new FailureError('page', `${name}: the server cut its answer short.`);
+    if (answer.bytes.length !== span.length)
+      throw new FailureError('page', `${name}: the server cut its answer short.`);
     return answer.bytes;
   }
 

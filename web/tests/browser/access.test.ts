@@ -28,10 +28,17 @@ async function violations(page: Page): Promise<string[]> {
 }
 
 for (const scheme of ['light', 'dark'] as const) {
-  for (const [kind, width] of [['wide', 1280], ['narrow', 400]] as const) {
+  for (const [kind, width] of [
+    ['wide', 1280],
+    ['narrow', 400],
+  ] as const) {
     test(`no violations, ${scheme} and ${kind}`, async () => {
       // The checker is put in from outside, past the page's own rules.
-      const { page } = await shared.open({ colorScheme: scheme, viewport: { width, height: 800 }, bypassCSP: true });
+      const { page } = await shared.open({
+        colorScheme: scheme,
+        viewport: { width, height: 800 },
+        bypassCSP: true,
+      });
       await page.addScriptTag({ path: AXE });
       assert.deepEqual(await violations(page), [], 'start');
       for (const name of ['flipped', 'hwc-rgb', 'texts', 'tensor']) {
@@ -123,7 +130,9 @@ test('nothing moves while it is read', async () => {
   await dropAndWait(page, store('digits-extended-zstd'));
   await page.locator('[data-fact="chunks"] dd', { hasText: /^\d/ }).first().waitFor();
   await page.waitForTimeout(500);
-  const sum = await page.evaluate(() => (window as unknown as { shifts: number[] }).shifts.reduce((total, one) => total + one, 0));
+  const sum = await page.evaluate(() =>
+    (window as unknown as { shifts: number[] }).shifts.reduce((total, one) => total + one, 0),
+  );
   assert.ok(sum < 0.02, `shifts come to ${sum}`);
   check();
 });
@@ -136,7 +145,10 @@ test('without a network all works, and nothing is ever asked for elsewhere', asy
   // The worker is the last file that is needed.
   await dropAndWait(page, store('tensor'));
   await page.locator('.preview [role=tab]').first().waitFor();
-  assert.ok(asked.every((url) => url.startsWith(shared.url) || url.startsWith('blob:') || url.startsWith('data:')), asked.join(' '));
+  assert.ok(
+    asked.every((url) => url.startsWith(shared.url) || url.startsWith('blob:') || url.startsWith('data:')),
+    asked.join(' '),
+  );
   assert.ok(shared.server.requests.every((request) => !request.startsWith('POST')));
   await context.setOffline(true);
   for (const tab of TABS) await showTab(page, tab);

@@ -9,7 +9,9 @@ const NAMES = ['chromium', 'chromium-browser', 'google-chrome'];
 
 function installed(): string | undefined {
   const folders = (process.env['PATH'] ?? '').split(delimiter);
-  return NAMES.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) => existsSync(path));
+  return NAMES.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) =>
+    existsSync(path),
+  );
 }
 
 export async function launch(): Promise<Browser> {
@@ -22,7 +24,10 @@ export async function launch(): Promise<Browser> {
 }
 
 /** Errors of the page are errors of the test. */
-export async function newPage(context: BrowserContext, url: string): Promise<{ page: Page; errors: string[] }> {
+export async function newPage(
+  context: BrowserContext,
+  url: string,
+): Promise<{ page: Page; errors: string[] }> {
   const page = await context.newPage();
   const errors: string[] = [];
   page.on('pageerror', (error) => errors.push(String(error)));

@@ -77,7 +77,9 @@ test('scripts that get in nevertheless do not run', async () => {
   const { page } = await shared.open();
   const outcome = await page.evaluate(async () => {
     const violations: string[] = [];
-    document.addEventListener('securitypolicyviolation', (event) => violations.push(event.effectiveDirective));
+    document.addEventListener('securitypolicyviolation', (event) =>
+      violations.push(event.effectiveDirective),
+    );
     const script = document.createElement('script');
     try {
       script.textContent = 'window.harmed = true';
@@ -116,11 +118,15 @@ test('damaged headers of many kinds end no page', async () => {
     for (let round = 0; round < 40; round += 1) {
       const name = join(folder, `store-${round}`);
       mkdirSync(name);
-      for (const file of ['0.zr', 'schema.msgpack']) copyFileSync(join(store('tensor'), file), join(name, file));
+      for (const file of ['0.zr', 'schema.msgpack'])
+        copyFileSync(join(store('tensor'), file), join(name, file));
       const meta = Buffer.from(whole);
       const places = [random(48), 4096 + random(96), 8192 + random(96), 12_288 + random(24 * 50)];
       for (const place of places.slice(0, 1 + random(4))) meta[place] = random(256);
-      writeFileSync(join(name, 'meta.zr'), meta.subarray(0, random(3) === 0 ? random(meta.length) : meta.length));
+      writeFileSync(
+        join(name, 'meta.zr'),
+        meta.subarray(0, random(3) === 0 ? random(meta.length) : meta.length),
+      );
       await drop(page, [name]);
       await page.locator(`[role=alert]:visible, h1:has-text("store-${round}")`).first().waitFor();
       assert.equal(await page.locator('main').count(), 1);
@@ -137,7 +143,8 @@ test('files that change while they are looked at', async () => {
   const { page, check } = await shared.open();
   const folder = join(mkdtempSync(join(tmpdir(), 'zrecord-inspector-')), 'changing');
   mkdirSync(folder);
-  for (const file of ['meta.zr', '0.zr', 'schema.msgpack']) copyFileSync(join(store('digits-extended-raw'), file), join(folder, file));
+  for (const file of ['meta.zr', '0.zr', 'schema.msgpack'])
+    copyFileSync(join(store('digits-extended-raw'), file), join(folder, file));
   await dropAndWait(page, folder);
   await page.locator('.preview [role=tab]').first().waitFor();
   writeFileSync(join(folder, '0.zr'), 'another');
@@ -160,7 +167,11 @@ test('a worker that dies takes nothing with it', async () => {
   assert.ok(worker);
   await worker.evaluate(() => {
     const memory = WebAssembly.Memory.prototype;
-    Object.defineProperty(memory, 'buffer', { get: () => { throw new WebAssembly.RuntimeError('unreachable'); } });
+    Object.defineProperty(memory, 'buffer', {
+      get: () => {
+        throw new WebAssembly.RuntimeError('unreachable');
+      },
+    });
   });
   await page.getByLabel('Go to record').fill('31');
   await page.getByRole('button', { name: 'Go', exact: true }).click();

@@ -11,8 +11,19 @@ import { goldens, native, setting, store } from './setting.ts';
 
 const shared = setting();
 const DEMOS = [
-  'digits-extended-raw', 'digits-extended-zstd', 'digits-extended-zstd_dict', 'digits-classic-raw',
-  'digits-classic-zstd', 'digits-classic-zstd_dict', 'chw-float', 'texts', 'tokens', 'fields', 'untyped', 'empty', 'deleted',
+  'digits-extended-raw',
+  'digits-extended-zstd',
+  'digits-extended-zstd_dict',
+  'digits-classic-raw',
+  'digits-classic-zstd',
+  'digits-classic-zstd_dict',
+  'chw-float',
+  'texts',
+  'tokens',
+  'fields',
+  'untyped',
+  'empty',
+  'deleted',
 ];
 
 const number = (text: string) => Number(text.replace(/[^\d.]/g, ''));
@@ -30,11 +41,21 @@ async function shown(page: Page): Promise<Record<string, unknown>> {
   const texts = await page.locator('.details dt').allTextContents();
   const values = await page.locator('.details dd').allTextContents();
   const details = new Map(texts.map((text, at) => [text, values[at] ?? '']));
-  const codecs = await page.locator('.codecs li').evaluateAll((items) =>
-    items.map((item) => [item.getAttribute('data-codec'), item.querySelector('.number')?.textContent] as const),
-  );
+  const codecs = await page
+    .locator('.codecs li')
+    .evaluateAll((items) =>
+      items.map(
+        (item) => [item.getAttribute('data-codec'), item.querySelector('.number')?.textContent] as const,
+      ),
+    );
   const [format, version] = (details.get('Format') ?? '').split(', version ');
-  const facts = { plain: await fact(page, 'plain'), stored: await fact(page, 'stored'), ratio: await fact(page, 'ratio'), chunks: await fact(page, 'chunks'), reclaimable: await fact(page, 'reclaimable') };
+  const facts = {
+    plain: await fact(page, 'plain'),
+    stored: await fact(page, 'stored'),
+    ratio: await fact(page, 'ratio'),
+    chunks: await fact(page, 'chunks'),
+    reclaimable: await fact(page, 'reclaimable'),
+  };
   return {
     format,
     version: Number(version),
@@ -53,17 +74,38 @@ async function shown(page: Page): Promise<Record<string, unknown>> {
     dictionaries: number(details.get('Dictionaries') ?? ''),
     generation: number(details.get('Generation') ?? '0'),
     clean: details.get('Closed cleanly') !== 'no',
-    codecs: Object.fromEntries(codecs.map(([codec, count]) => [codec?.replace('-', '_'), number(count ?? '')])),
+    codecs: Object.fromEntries(
+      codecs.map(([codec, count]) => [codec?.replace('-', '_'), number(count ?? '')]),
+    ),
   };
 }
 
 function compare(found: Record<string, unknown>, folder: string): void {
   const said = native('inspect', folder);
-  const schema = said['schema'] as { kind: string; dtype: string; item_shape: number[]; codec: string } | null;
+  const schema = said['schema'] as {
+    kind: string;
+    dtype: string;
+    item_shape: number[];
+    codec: string;
+  } | null;
   const ratio = said['ratio'] as number | null;
   assert.ok(!schema || String(found['dtype']).includes(schema.dtype), `dtype ${found['dtype']}`);
   const { dtype: _, ...rest } = found;
-  const same = ['format', 'version', 'id', 'records', 'plain_bytes', 'stored_bytes', 'chunks', 'chunk_bytes', 'reclaimable_bytes', 'dictionaries', 'generation', 'clean', 'codecs'];
+  const same = [
+    'format',
+    'version',
+    'id',
+    'records',
+    'plain_bytes',
+    'stored_bytes',
+    'chunks',
+    'chunk_bytes',
+    'reclaimable_bytes',
+    'dictionaries',
+    'generation',
+    'clean',
+    'codecs',
+  ];
   assert.deepEqual(rest, {
     ...Object.fromEntries(same.map((key) => [key, said[key]])),
     kind: schema?.kind ?? null,
@@ -96,7 +138,11 @@ test('a picked folder', async () => {
 
 test('of a folder of stores one is chosen', async () => {
   const { page, check } = await shared.open();
-  await page.locator('input[type=file]').setInputFiles(goldens().slice(0, 1).map((folder) => folder.slice(0, folder.lastIndexOf('/'))));
+  await page.locator('input[type=file]').setInputFiles(
+    goldens()
+      .slice(0, 1)
+      .map((folder) => folder.slice(0, folder.lastIndexOf('/'))),
+  );
   await page.getByRole('heading', { name: `${goldens().length} stores are in it` }).waitFor();
   await page.getByRole('button', { name: 'dense_zstd_dict' }).click();
   await page.getByRole('heading', { level: 1, name: 'dense_zstd_dict' }).waitFor();

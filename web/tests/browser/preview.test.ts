@@ -23,9 +23,12 @@ async function pixels(page: Page): Promise<number[][][]> {
   await canvas.waitFor();
   return canvas.evaluate((element) => {
     const { width, height } = element as HTMLCanvasElement;
-    const data = (element as HTMLCanvasElement).getContext('2d')?.getImageData(0, 0, width, height).data ?? [];
+    const data =
+      (element as HTMLCanvasElement).getContext('2d')?.getImageData(0, 0, width, height).data ?? [];
     return Array.from({ length: height }, (_, row) =>
-      Array.from({ length: width }, (_, column) => Array.from(data.slice(4 * (row * width + column), 4 * (row * width + column) + 3))),
+      Array.from({ length: width }, (_, column) =>
+        Array.from(data.slice(4 * (row * width + column), 4 * (row * width + column) + 3)),
+      ),
     );
   });
 }
@@ -46,7 +49,12 @@ function same(found: Colour, wanted: Grey | Colour): void {
 test('pictures have the pixels of their tensors', async () => {
   const { page, check } = await shared.open();
   const digits = expected<{ record: number; pixels: Grey }>('digits');
-  for (const name of ['digits-extended-raw', 'digits-extended-zstd_dict', 'digits-classic-zstd', 'digits-classic-zstd_dict']) {
+  for (const name of [
+    'digits-extended-raw',
+    'digits-extended-zstd_dict',
+    'digits-classic-zstd',
+    'digits-classic-zstd_dict',
+  ]) {
     await dropAndWait(page, store(name));
     await goTo(page, digits.record);
     same(await pixels(page), digits.pixels);
@@ -58,7 +66,9 @@ test('pictures have the pixels of their tensors', async () => {
     await goTo(page, record);
     same(await pixels(page), wanted);
   }
-  await page.getByText(/32 × 32, RGB, CHW; -[\d.]+ \(lowest\) is black, [\d.]+ \(highest\) is white\./).waitFor();
+  await page
+    .getByText(/32 × 32, RGB, CHW; -[\d.]+ \(lowest\) is black, [\d.]+ \(highest\) is white\./)
+    .waitFor();
   check();
 });
 
@@ -102,7 +112,8 @@ test('numbers have their values and their shape', async () => {
   await dropAndWait(page, store('tensor'));
   await goTo(page, record);
   await page.getByText('float64, 2 × 3 × 5: 30 values').waitFor();
-  const read = async () => ((await page.locator('pre.numbers').textContent()) ?? '').trim().split(/\s+/).map(Number);
+  const read = async () =>
+    ((await page.locator('pre.numbers').textContent()) ?? '').trim().split(/\s+/).map(Number);
   assert.deepEqual(await read(), values.slice(0, 15));
   await page.getByLabel('Matrix of 2').fill('1');
   assert.deepEqual(await read(), values.slice(15));
@@ -148,9 +159,15 @@ test('the contact sheet shows many records, and leads to each', async () => {
   await showTab(page, 'Contact sheet');
   await page.locator('.sheet canvas').nth(23).waitFor();
   const { record, pixels: wanted } = expected<{ record: number; pixels: Colour }>('hwc-rgb');
-  const first = await page.locator('.sheet canvas').nth(record).evaluate((element) =>
-    Array.from((element as HTMLCanvasElement).getContext('2d')?.getImageData(0, 0, 1, 1).data ?? []).slice(0, 3),
-  );
+  const first = await page
+    .locator('.sheet canvas')
+    .nth(record)
+    .evaluate((element) =>
+      Array.from((element as HTMLCanvasElement).getContext('2d')?.getImageData(0, 0, 1, 1).data ?? []).slice(
+        0,
+        3,
+      ),
+    );
   assert.deepEqual(first, wanted[0]?.[0]);
   await page.getByRole('button', { name: `Record ${record}`, exact: true }).click();
   await page.getByRole('heading', { name: `Record ${record}`, exact: true }).waitFor();
@@ -166,7 +183,10 @@ test('the selection as .npy, and one record as it is', async () => {
   await page.getByRole('grid').focus();
   await page.keyboard.press('Shift+ArrowDown');
   await page.keyboard.press('Shift+ArrowDown');
-  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export .npy' }).click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Export .npy' }).click(),
+  ]);
   assert.equal(download.suggestedFilename(), `digits-extended-zstd-${record}-${record + 2}.npy`);
   const bytes = readFileSync(await download.path());
   const head = bytes.readUInt16LE(8) + 10;
@@ -175,7 +195,10 @@ test('the selection as .npy, and one record as it is', async () => {
   assert.deepEqual([...bytes.subarray(head, head + 784)], wanted.flat());
 
   await goTo(page, record);
-  const [one] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download' }).click()]);
+  const [one] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Download' }).click(),
+  ]);
   assert.deepEqual([...readFileSync(await one.path())], wanted.flat());
   check();
 });

@@ -21,7 +21,10 @@ test('every mode draws what the native sampler draws', async () => {
     const batches = expected<number[][]>(`sampler-${mode}`);
     for (const [step, batch] of batches.entries()) {
       const chips = page.locator(`[data-step="${step}"] button`);
-      await chips.filter({ hasText: batch[0]?.toLocaleString('en') ?? '' }).first().waitFor();
+      await chips
+        .filter({ hasText: batch[0]?.toLocaleString('en') ?? '' })
+        .first()
+        .waitFor();
       const found = (await chips.allTextContents()).map((text) => Number(text.replaceAll(',', '')));
       assert.deepEqual(found, batch, `${mode}, step ${step}`);
     }

@@ -55,7 +55,11 @@ export class TestServer {
     const file = join(this.root, path === '/' ? 'index.html' : path);
     if (!isClosed) response.setHeader('Access-Control-Allow-Origin', '*');
     response.setHeader('Access-Control-Allow-Headers', 'Range');
-    if (!hidesRange) response.setHeader('Access-Control-Expose-Headers', `Content-Range, ETag${compresses === 'told' ? ', Content-Encoding' : ''}`);
+    if (!hidesRange)
+      response.setHeader(
+        'Access-Control-Expose-Headers',
+        `Content-Range, ETag${compresses === 'told' ? ', Content-Encoding' : ''}`,
+      );
     if (request.method === 'OPTIONS') return void response.writeHead(204).end();
     const stat = statSync(file, { throwIfNoEntry: false });
     this.requests.push(`${path} ${request.headers.range ?? ''}`);

@@ -19,7 +19,9 @@ const COMMAND = resolve(process.env['ZRECORD_COMMAND'] ?? '../target/debug/zreco
 export const store = (name: string) => join(STORES, name);
 
 export function goldens(): string[] {
-  return readdirSync(GOLDEN).filter((name) => existsSync(join(GOLDEN, name, 'meta.zr'))).map((name) => join(GOLDEN, name));
+  return readdirSync(GOLDEN)
+    .filter((name) => existsSync(join(GOLDEN, name, 'meta.zr')))
+    .map((name) => join(GOLDEN, name));
 }
 
 /** What `stores.py` computed. */
@@ -34,7 +36,10 @@ export function expected<Value>(name: string): Value {
 export function native(job: 'inspect' | 'verify', folder: string): Record<string, unknown> {
   let text: string;
   try {
-    text = execFileSync(COMMAND, [job, '--json', folder], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+    text = execFileSync(COMMAND, [job, '--json', folder], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
   } catch (error) {
     text = (error as { stdout: string }).stdout;
   }
@@ -46,7 +51,10 @@ export interface Setting {
   url: string;
   server: TestServer;
   /** A fresh page; `check` fails on anything that it has complained of. */
-  open(options?: BrowserContextOptions, url?: string): Promise<{ page: Page; context: BrowserContext; check(): void }>;
+  open(
+    options?: BrowserContextOptions,
+    url?: string,
+  ): Promise<{ page: Page; context: BrowserContext; check(): void }>;
 }
 
 /** One browser for all tests of a file. */
@@ -54,7 +62,8 @@ export function setting(): Setting {
   const server = new TestServer(resolve('dist'));
   const shared = { server } as Setting;
   before(async () => {
-    if (!existsSync(join(STORES, 'expected.json'))) throw new Error(`there are no stores in ${STORES}: run stores.py`);
+    if (!existsSync(join(STORES, 'expected.json')))
+      throw new Error(`there are no stores in ${STORES}: run stores.py`);
     shared.url = await server.listen();
     shared.browser = await launch();
   });

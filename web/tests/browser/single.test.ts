@@ -20,14 +20,21 @@ test('it shows, verifies and draws, without any other file', async () => {
   await page.getByLabel('Go to record').fill(String(record));
   await page.getByRole('button', { name: 'Go', exact: true }).click();
   await page.getByRole('heading', { name: `Record ${record}` }).waitFor();
-  const found = await page.locator('.preview canvas').evaluate((canvas) =>
-    Array.from((canvas as HTMLCanvasElement).getContext('2d')?.getImageData(0, 0, 28, 28).data ?? []).filter((_, at) => at % 4 === 0),
-  );
+  const found = await page
+    .locator('.preview canvas')
+    .evaluate((canvas) =>
+      Array.from(
+        (canvas as HTMLCanvasElement).getContext('2d')?.getImageData(0, 0, 28, 28).data ?? [],
+      ).filter((_, at) => at % 4 === 0),
+    );
   assert.deepEqual(found, pixels.flat());
   await showTab(page, 'Verify');
   await page.getByRole('button', { name: 'Verify', exact: true }).click();
   await page.getByText('All 3,000 records are intact.').waitFor();
-  assert.ok(asked.every((url) => url.startsWith('blob:') || url.startsWith('data:')), asked.join(' '));
+  assert.ok(
+    asked.every((url) => url.startsWith('blob:') || url.startsWith('data:')),
+    asked.join(' '),
+  );
   check();
 });
 

@@ -78,7 +78,10 @@ async function dragBar(page: Page, from: number, by: number): Promise<void> {
   await page.mouse.up();
 }
 
-for (const [name, length] of [['large-classic', 2 ** 24], ['huge-extended', 10 ** 8]] as const) {
+for (const [name, length] of [
+  ['large-classic', 2 ** 24],
+  ['huge-extended', 10 ** 8],
+] as const) {
   const isLarge = name === 'large-classic';
 
   test(`${name}: every way leads to exactly the right rows`, async () => {
@@ -122,7 +125,9 @@ for (const [name, length] of [['large-classic', 2 ** 24], ['huge-extended', 10 *
     await page.keyboard.press('PageDown');
     await page.keyboard.press('ArrowDown');
     const page_rows = Number(await page.locator('.row.cursor').getAttribute('data-index')) - 1;
-    const fits = Math.floor((await page.locator('.grid').evaluate((scroller) => scroller.clientHeight) - HEAD) / ROW);
+    const fits = Math.floor(
+      ((await page.locator('.grid').evaluate((scroller) => scroller.clientHeight)) - HEAD) / ROW,
+    );
     assert.equal(page_rows, fits);
 
     await page.keyboard.press('Home');
@@ -136,10 +141,15 @@ for (const [name, length] of [['large-classic', 2 ** 24], ['huge-extended', 10 *
     rows = await seen(page);
     places(rows);
     // Where the bar stands is told by the browser.
-    const at = await page.locator('.grid').evaluate((scroller) => scroller.scrollTop / (scroller.scrollHeight - scroller.clientHeight));
+    const at = await page
+      .locator('.grid')
+      .evaluate((scroller) => scroller.scrollTop / (scroller.scrollHeight - scroller.clientHeight));
     assert.ok(at > 0.3 && at < 0.7);
     const row = Math.round((at * (length * ROW - height + HEAD)) / ROW);
-    assert.ok(Math.abs((rows[0]?.index ?? 0) - row) <= length / 8_000_000 + 1, `row ${rows[0]?.index}, bar at ${row}`);
+    assert.ok(
+      Math.abs((rows[0]?.index ?? 0) - row) <= length / 8_000_000 + 1,
+      `row ${rows[0]?.index}, bar at ${row}`,
+    );
     await dragBar(page, 24 + at * (height - 48), -2000);
     rows = await seen(page);
     assert.equal(rows[0]?.index, 0, 'the bar dragged to its beginning');

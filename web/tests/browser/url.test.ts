@@ -22,12 +22,15 @@ async function openUrl(page: Page, name: string): Promise<void> {
 }
 
 function sizeOf(name: string): number {
-  return ['meta.zr', '0.zr', 'schema.msgpack'].reduce((sum, file) => sum + statSync(join(store(name), file)).size, 0);
+  return ['meta.zr', '0.zr', 'schema.msgpack'].reduce(
+    (sum, file) => sum + statSync(join(store(name), file)).size,
+    0,
+  );
 }
 
 /** Until nothing is asked for any more. */
 async function quiet(): Promise<void> {
-  for (let before = -1; before !== stores.requests.length; ) {
+  for (let before = -1; before !== stores.requests.length;) {
     before = stores.requests.length;
     await new Promise((resolve) => setTimeout(resolve, 700));
   }
@@ -43,9 +46,14 @@ for (const name of ['million', 'huge-extended']) {
     await page.locator('.preview .body > *').first().waitFor();
     await quiet();
     const share = stores.bytes / sizeOf(name);
-    console.log(`  ${stores.requests.length} requests, ${stores.bytes} bytes of ${sizeOf(name)}: ${(100 * share).toFixed(3)} %`);
+    console.log(
+      `  ${stores.requests.length} requests, ${stores.bytes} bytes of ${sizeOf(name)}: ${(100 * share).toFixed(3)} %`,
+    );
     assert.ok(share < 0.01);
-    assert.ok(stores.requests.every((request) => request.includes(' bytes=')), 'every request is one for a range');
+    assert.ok(
+      stores.requests.every((request) => request.includes(' bytes=')),
+      'every request is one for a range',
+    );
     check();
   });
 }
@@ -58,9 +66,9 @@ test('records of a server are those of the store, and all can be counted', async
   await page.reload();
   await page.getByRole('heading', { name: `Record ${record}` }).waitFor();
   await page.locator('.preview canvas').waitFor();
-  const middle = await page.locator('.preview canvas').evaluate((canvas) =>
-    (canvas as HTMLCanvasElement).getContext('2d')?.getImageData(14, 14, 1, 1).data[0],
-  );
+  const middle = await page
+    .locator('.preview canvas')
+    .evaluate((canvas) => (canvas as HTMLCanvasElement).getContext('2d')?.getImageData(14, 14, 1, 1).data[0]);
   assert.equal(middle, pixels[14]?.[14]);
   await page.getByRole('tab', { name: 'Overview' }).click();
   await page.getByText(/^Estimated from 1,024 of 3,000\.$/).waitFor();
@@ -74,7 +82,11 @@ const LACKING = [
   ['hidesRange', { hidesRange: true }, /does not let this page read Content-Range/],
   ['isClosed', { isClosed: true }, /cannot be reached from this page/],
   ['compresses', { compresses: 'told' }, /seems to compress what it sends \(Content-Encoding: gzip\)/],
-  ['compresses, and does not say so', { compresses: 'untold' }, /seems to compress what it sends \(Content-Encoding: not told/],
+  [
+    'compresses, and does not say so',
+    { compresses: 'untold' },
+    /seems to compress what it sends \(Content-Encoding: not told/,
+  ],
 ] as const;
 
 for (const [name, behaviour, text] of LACKING) {

@@ -24,11 +24,16 @@ async function verify(page: Page): Promise<void> {
 }
 
 async function faults(page: Page): Promise<Fault[]> {
-  const rows = await page.locator('.faults tbody tr').evaluateAll((all) =>
-    all.map((row) => [...row.children].map((cell) => cell.textContent ?? '')),
-  );
+  const rows = await page
+    .locator('.faults tbody tr')
+    .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent ?? '')));
   const number = (text = '') => (text === '' ? null : Number(text.replaceAll(',', '')));
-  return rows.map(([file = '', offset, index, reason = '']) => ({ file, offset: number(offset), index: number(index), reason }));
+  return rows.map(([file = '', offset, index, reason = '']) => ({
+    file,
+    offset: number(offset),
+    index: number(index),
+    reason,
+  }));
 }
 
 test('exactly the damaged records are listed', async () => {
@@ -36,7 +41,10 @@ test('exactly the damaged records are listed', async () => {
   await dropAndWait(page, store('flipped'));
   await verify(page);
   const found = await faults(page);
-  assert.deepEqual(found.map(({ index }) => index), expected<number[]>('flipped'));
+  assert.deepEqual(
+    found.map(({ index }) => index),
+    expected<number[]>('flipped'),
+  );
   assert.deepEqual(found, native('verify', store('flipped'))['faults']);
   await page.getByText('3 faults found.').waitFor();
   await page.locator('.faults').getByRole('button', { name: '77' }).click();
@@ -54,7 +62,8 @@ for (const name of ['missing-chunk', 'cut-chunk', 'bad-entry', 'bad-schema', 'cu
     const found = await faults(page);
     const said = native('verify', store(name))['faults'] as Fault[];
     assert.ok(said.length > 0);
-    const text = ({ file, offset, index, reason }: Fault) => `${index} ${file} ${offset} ${reason.slice(0, 24)}`;
+    const text = ({ file, offset, index, reason }: Fault) =>
+      `${index} ${file} ${offset} ${reason.slice(0, 24)}`;
     assert.deepEqual(found.map(text).sort(), said.map(text).sort());
     check();
   });

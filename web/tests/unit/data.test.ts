@@ -20,19 +20,61 @@ test('integers of 64 bits become numbers or errors', () => {
 });
 
 test('numbers for people', () => {
-  assert.deepEqual([0, 1, 1023, 1024, 123_456, 2 ** 30, 2 ** 53].map(size), ['0 bytes', '1 byte', '1023 bytes', '1.00 KiB', '121 KiB', '1.00 GiB', '8.00 PiB']);
+  assert.deepEqual([0, 1, 1023, 1024, 123_456, 2 ** 30, 2 ** 53].map(size), [
+    '0 bytes',
+    '1 byte',
+    '1023 bytes',
+    '1.00 KiB',
+    '121 KiB',
+    '1.00 GiB',
+    '8.00 PiB',
+  ]);
   assert.equal(size(1023.7 * 1024), '1.00 MiB');
   assert.equal(count(16_777_216), '16,777,216');
   assert.deepEqual([ratio(10, 4), ratio(0, 0)], ['2.50×', '–']);
-  assert.deepEqual([percent(0, 9), percent(9, 9), percent(1, 10_000), percent(9999, 10_000), percent(1, 4), percent(0, 0)], ['0 %', '100 %', '< 0.1 %', '> 99.9 %', '25.0 %', '0 %']);
-  assert.deepEqual([0, -0, NaN, Infinity, 1e9, 0.1 + 0.2, 1e-9, 3n, 'a'].map(value), ['0', '-0', 'nan', 'inf', '1.0000e+9', '0.3', '1.0000e-9', '3', 'a']);
+  assert.deepEqual(
+    [percent(0, 9), percent(9, 9), percent(1, 10_000), percent(9999, 10_000), percent(1, 4), percent(0, 0)],
+    ['0 %', '100 %', '< 0.1 %', '> 99.9 %', '25.0 %', '0 %'],
+  );
+  assert.deepEqual([0, -0, NaN, Infinity, 1e9, 0.1 + 0.2, 1e-9, 3n, 'a'].map(value), [
+    '0',
+    '-0',
+    'nan',
+    'inf',
+    '1.0000e+9',
+    '0.3',
+    '1.0000e-9',
+    '3',
+    'a',
+  ]);
 });
 
 test('names of a store and no others', () => {
-  for (const name of ['meta.zr', '0.zr', '4294967295.zr', 'dict.zr', 'dict.255.zr', 'schema.msgpack', 'meta.zr.new', 'dict.7.zr.new']) {
+  for (const name of [
+    'meta.zr',
+    '0.zr',
+    '4294967295.zr',
+    'dict.zr',
+    'dict.255.zr',
+    'schema.msgpack',
+    'meta.zr.new',
+    'dict.7.zr.new',
+  ]) {
     assert.ok(isStoreName(name), name);
   }
-  for (const name of ['', 'lock.zr', '00.zr', '-1.zr', '0.zr.new', 'dict.0.zr', 'dict.256.zr', '../meta.zr', 'meta.zr/', '0.zr\n', 'META.ZR']) {
+  for (const name of [
+    '',
+    'lock.zr',
+    '00.zr',
+    '-1.zr',
+    '0.zr.new',
+    'dict.0.zr',
+    'dict.256.zr',
+    '../meta.zr',
+    'meta.zr/',
+    '0.zr\n',
+    'META.ZR',
+  ]) {
     assert.ok(!isStoreName(name), name);
   }
 });
@@ -43,7 +85,10 @@ test('answers of servers', () => {
   assert.equal(lacking(206, headers(range)), undefined);
   assert.deepEqual(contentRange(headers(range)), { size: 123_456, length: 4096 });
   assert.match(lacking(200, headers({})) ?? '', /does not answer range requests/);
-  assert.match(lacking(206, headers({ ...range, 'Content-Encoding': 'gzip' })) ?? '', /Content-Encoding: gzip/);
+  assert.match(
+    lacking(206, headers({ ...range, 'Content-Encoding': 'gzip' })) ?? '',
+    /Content-Encoding: gzip/,
+  );
   assert.match(lacking(206, headers({})) ?? '', /Access-Control-Expose-Headers/);
   assert.match(lacking(403, headers({})) ?? '', /403/);
   assert.equal(contentRange(headers({ 'Content-Range': 'bytes 0-1/*' })), undefined);
@@ -53,7 +98,10 @@ test('answers of servers', () => {
 test('addresses of stores and records', () => {
   assert.deepEqual(readAddress(''), { record: 0 });
   assert.deepEqual(readAddress('#record=17'), { record: 17 });
-  assert.deepEqual(readAddress('#url=https://a.b/c?token=x&y=2&record=9'), { url: 'https://a.b/c?token=x&y=2', record: 9 });
+  assert.deepEqual(readAddress('#url=https://a.b/c?token=x&y=2&record=9'), {
+    url: 'https://a.b/c?token=x&y=2',
+    record: 9,
+  });
   assert.deepEqual(readAddress('#url=https%3A%2F%2Fa.b%2Fc'), { url: 'https://a.b/c', record: 0 });
   assert.deepEqual(readAddress('#url=/store/x'), { url: '/store/x', record: 0 });
   assert.deepEqual(readAddress(`#record=${'9'.repeat(30)}`), { record: 0 });
@@ -64,9 +112,15 @@ test('heads of .npy', () => {
   const head = npyHead('<f4', 4, [3, 28, 28]);
   assert.equal(head.length % 64, 0);
   assert.equal(new DataView(head.buffer).getUint16(8, true), head.length - 10);
-  assert.match(new TextDecoder('latin1').decode(head), /^\x93NUMPY\x01\x00..\{'descr': '<f4', 'fortran_order': False, 'shape': \(3, 28, 28\), \} *\n$/s);
+  assert.match(
+    new TextDecoder('latin1').decode(head),
+    /^\x93NUMPY\x01\x00..\{'descr': '<f4', 'fortran_order': False, 'shape': \(3, 28, 28\), \} *\n$/s,
+  );
   assert.match(new TextDecoder('latin1').decode(npyHead('bfloat16', 2, [3])), /'descr': '\|V2'.*\(3,\)/);
-  assert.match(new TextDecoder('latin1').decode(npyHead("[('x', '<f4')]", 4, [])), /'descr': \[\('x', '<f4'\)\].*\(\)/);
+  assert.match(
+    new TextDecoder('latin1').decode(npyHead("[('x', '<f4')]", 4, [])),
+    /'descr': \[\('x', '<f4'\)\].*\(\)/,
+  );
   const long = npyHead(`[${"('x', '<f4'), ".repeat(6000)}]`, 4, [1]);
   assert.equal(long[6], 2);
   assert.equal(new DataView(long.buffer).getUint32(8, true), long.length - 12);
@@ -82,7 +136,8 @@ test('checked ranges grow together', () => {
     checks.add(first, length);
     for (let at = first; at < first + length; at += 1) model.add(at);
   }
-  for (let at = 0; at < 520; at += 1) assert.equal(checks.of(at), model.has(at) ? 'intact' : 'unchecked', String(at));
+  for (let at = 0; at < 520; at += 1)
+    assert.equal(checks.of(at), model.has(at) ? 'intact' : 'unchecked', String(at));
   checks.addDamaged(3);
   assert.equal(checks.of(3), 'damaged');
   assert.equal(new Checks(false).of(0), 'none');
@@ -96,15 +151,25 @@ test('summaries add up, and their bars begin and end where something is', () => 
   [lens[0], lens[1], lens[11]] = [1, 2, 3];
   const bars = lengthBars(lens);
   assert.equal(bars.length, 12);
-  assert.deepEqual([bars[0]?.label, bars[1]?.label, bars[2]?.label, bars[11]?.label], ['0 bytes', '1 byte', '2 bytes to below 4 bytes', '1 KiB to below 2 KiB']);
+  assert.deepEqual(
+    [bars[0]?.label, bars[1]?.label, bars[2]?.label, bars[11]?.label],
+    ['0 bytes', '1 byte', '2 bytes to below 4 bytes', '1 KiB to below 2 KiB'],
+  );
   const ratios = [...NOTHING.ratios];
   [ratios[0], ratios[80]] = [1, 1];
-  assert.deepEqual([ratioBars(ratios)[0]?.label, ratioBars(ratios)[80]?.label], ['1 to 1.09, or stored raw', '1.02e+3 and above']);
+  assert.deepEqual(
+    [ratioBars(ratios)[0]?.label, ratioBars(ratios)[80]?.label],
+    ['1 to 1.09, or stored raw', '1.02e+3 and above'],
+  );
   assert.deepEqual(lengthBars(NOTHING.lens), []);
 });
 
 test('coverage counts equal parts', () => {
-  const whole = coverage(Array.from({ length: 1000 }, (_, at) => at), 1000, 8);
+  const whole = coverage(
+    Array.from({ length: 1000 }, (_, at) => at),
+    1000,
+    8,
+  );
   assert.deepEqual(whole.parts, new Array(8).fill(125));
   assert.deepEqual([whole.distinct, whole.even], [1000, 125]);
   assert.deepEqual(coverage([2, 2, 0], 3).parts, [1, 0, 2]);
@@ -113,10 +178,16 @@ test('coverage counts equal parts', () => {
 
 test('nothing on the page makes HTML of texts', () => {
   const folder = new URL('../../src/', import.meta.url);
-  const names = readdirSync(folder, { recursive: true }).map(String).filter((name) => name.endsWith('.ts'));
+  const names = readdirSync(folder, { recursive: true })
+    .map(String)
+    .filter((name) => name.endsWith('.ts'));
   assert.ok(names.length > 20);
   for (const name of names) {
     const text = readFileSync(new URL(name, folder), 'utf8');
-    assert.doesNotMatch(text, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc/, name);
+    assert.doesNotMatch(
+      text,
+      /innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc/,
+      name,
+    );
   }
 });

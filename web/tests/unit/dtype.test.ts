@@ -78,7 +78,22 @@ test('structured types', () => {
 });
 
 test('what is no type is none, and never a trap', () => {
-  const texts = ['', '<f', '<f3x', '<i3', '|O', '<z4', 'float9', '[', "[('x')]", "[('x', '<f4'", '(((', "[('a', '<f4', ('b',))]", '['.repeat(1e5), "[('', 5)]"];
+  const texts = [
+    '',
+    '<f',
+    '<f3x',
+    '<i3',
+    '|O',
+    '<z4',
+    'float9',
+    '[',
+    "[('x')]",
+    "[('x', '<f4'",
+    '(((',
+    "[('a', '<f4', ('b',))]",
+    '['.repeat(1e5),
+    "[('', 5)]",
+  ];
   for (const text of texts) assert.equal(parseDtype(text), undefined, text.slice(0, 20));
 });
 

@@ -36,32 +36,56 @@ test('normalisations say what is black and white', () => {
 });
 
 test('pixels of every order of channels', () => {
-  const pixel = (picture: ReturnType<typeof pictureOf>, at: number) => picture && [...picture.pixels.subarray(4 * at, 4 * at + 4)];
+  const pixel = (picture: ReturnType<typeof pictureOf>, at: number) =>
+    picture && [...picture.pixels.subarray(4 * at, 4 * at + 4)];
   const plane = Array.from({ length: 16 }, (_, at) => at);
   const hw = pictureOf(Uint8Array.from(plane), U1, { height: 4, width: 4, channels: 1, order: 'HW' });
   assert.deepEqual(pixel(hw, 5), [5, 5, 5, 255]);
-  const hwc = pictureOf(Uint8Array.from(plane.flatMap((at) => [at, at + 50, at + 100])), U1, { height: 4, width: 4, channels: 3, order: 'HWC' });
-  const chw = pictureOf(Uint8Array.from([0, 50, 100].flatMap((more) => plane.map((at) => at + more))), U1, { height: 4, width: 4, channels: 3, order: 'CHW' });
+  const hwc = pictureOf(Uint8Array.from(plane.flatMap((at) => [at, at + 50, at + 100])), U1, {
+    height: 4,
+    width: 4,
+    channels: 3,
+    order: 'HWC',
+  });
+  const chw = pictureOf(Uint8Array.from([0, 50, 100].flatMap((more) => plane.map((at) => at + more))), U1, {
+    height: 4,
+    width: 4,
+    channels: 3,
+    order: 'CHW',
+  });
   assert.deepEqual(pixel(hwc, 7), [7, 57, 107, 255]);
   assert.deepEqual(pixel(chw, 7), [7, 57, 107, 255]);
-  const alpha = pictureOf(Uint8Array.from(plane.flatMap((at) => [at, 200])), U1, { height: 4, width: 4, channels: 2, order: 'HWC' });
+  const alpha = pictureOf(Uint8Array.from(plane.flatMap((at) => [at, 200])), U1, {
+    height: 4,
+    width: 4,
+    channels: 2,
+    order: 'HWC',
+  });
   assert.deepEqual(pixel(alpha, 3), [3, 3, 3, 200]);
 });
 
 test('values that are no numbers, and pictures of one value, do no harm', () => {
-  const bytes = new Uint8Array(new Float32Array([NaN, Infinity, -Infinity, 0.5, ...new Array<number>(12).fill(0.5)]).buffer);
+  const bytes = new Uint8Array(
+    new Float32Array([NaN, Infinity, -Infinity, 0.5, ...new Array<number>(12).fill(0.5)]).buffer,
+  );
   const layout = { height: 4, width: 4, channels: 1, order: 'HW' } as const;
   const picture = pictureOf(bytes, F4, layout);
-  assert.deepEqual([0, 1, 2].map((at) => picture?.pixels[4 * at]), [0, 255, 0]);
+  assert.deepEqual(
+    [0, 1, 2].map((at) => picture?.pixels[4 * at]),
+    [0, 255, 0],
+  );
   const flat = pictureOf(new Uint8Array(64).fill(0x42), F4, layout);
   assert.equal(flat?.pixels[3], 255);
   assert.equal(pictureOf(new Uint8Array(63), F4, layout), undefined);
 });
 
-const schema = (kind: 'dense' | 'ragged', dtype: string, itemShape: number[], rowBytes: number) => ({ schema: { kind, dtype, itemShape, rowBytes } });
+const schema = (kind: 'dense' | 'ragged', dtype: string, itemShape: number[], rowBytes: number) => ({
+  schema: { kind, dtype, itemShape, rowBytes },
+});
 
 test('what records are shown as', () => {
-  const views = (type: object, bytes: Uint8Array, length = bytes.length) => contentOf(type, bytes, length).views.join(' ');
+  const views = (type: object, bytes: Uint8Array, length = bytes.length) =>
+    contentOf(type, bytes, length).views.join(' ');
   const text = new TextEncoder().encode('some text, é');
   assert.equal(views({}, text), 'text numbers hex');
   assert.equal(views({}, Uint8Array.from([0, 1, 2])), 'numbers hex');
@@ -69,7 +93,10 @@ test('what records are shown as', () => {
   assert.equal(views(schema('dense', '|u1', [28, 28], 784), new Uint8Array(784)), 'picture numbers hex');
   assert.equal(views(schema('ragged', '|u1', [], 1), text), 'text numbers hex');
   assert.equal(views(schema('ragged', '<u2', [], 2), new Uint8Array(40)), 'tokens numbers hex');
-  assert.equal(views(schema('ragged', '<i2', [], 2), new Uint8Array(2000).fill(0xfe)), 'waveform numbers hex');
+  assert.equal(
+    views(schema('ragged', '<i2', [], 2), new Uint8Array(2000).fill(0xfe)),
+    'waveform numbers hex',
+  );
   assert.equal(views(schema('dense', '<f4', [5], 20), new Uint8Array(20)), 'numbers hex');
   // A type that this page does not know is bytes.
   assert.equal(views(schema('dense', 'float99', [5], 20), new Uint8Array(20)), 'numbers hex');

@@ -17,19 +17,38 @@ function counting(bytes: Uint8Array) {
 }
 
 test('spans end where the file does, and nothing follows', () => {
-  const spans = [{ offset: 0, length: 4 }, { offset: 8, length: 4 }, { offset: 1, length: 2 }];
-  assert.deepEqual(clip(spans, 10), [{ offset: 0, length: 4 }, { offset: 8, length: 2 }]);
+  const spans = [
+    { offset: 0, length: 4 },
+    { offset: 8, length: 4 },
+    { offset: 1, length: 2 },
+  ];
+  assert.deepEqual(clip(spans, 10), [
+    { offset: 0, length: 4 },
+    { offset: 8, length: 2 },
+  ]);
   assert.deepEqual(clip([{ offset: 99, length: 1 }], 10), [{ offset: 99, length: 0 }]);
 });
 
 test('blocks are found once, in order', () => {
-  const spans = [{ offset: 250, length: 20 }, { offset: 0, length: 1 }, { offset: 9, length: 0 }, { offset: 99, length: 2 }];
+  const spans = [
+    { offset: 250, length: 20 },
+    { offset: 0, length: 1 },
+    { offset: 9, length: 0 },
+    { offset: 99, length: 2 },
+  ];
   assert.deepEqual(blocksOf(spans, 100), [0, 1, 2]);
 });
 
 test('runs read through small gaps and are not too long', () => {
-  assert.deepEqual(runsOf([0, 1, 3, 7], 1, 100), [{ first: 0, count: 4 }, { first: 7, count: 1 }]);
-  assert.deepEqual(runsOf([0, 1, 2, 3, 4], 0, 2), [{ first: 0, count: 2 }, { first: 2, count: 2 }, { first: 4, count: 1 }]);
+  assert.deepEqual(runsOf([0, 1, 3, 7], 1, 100), [
+    { first: 0, count: 4 },
+    { first: 7, count: 1 },
+  ]);
+  assert.deepEqual(runsOf([0, 1, 2, 3, 4], 0, 2), [
+    { first: 0, count: 2 },
+    { first: 2, count: 2 },
+    { first: 4, count: 1 },
+  ]);
 });
 
 test('whatever is asked in whatever order, the bytes are those of the file', () => {
@@ -38,12 +57,19 @@ test('whatever is asked in whatever order, the bytes are those of the file', () 
     state = (state * 48_271) % 2_147_483_647;
     return state % below;
   };
-  for (const sizes of [{ block: 64, gap: 0, ahead: 0 }, { block: 100, gap: 2, ahead: 8 }, { block: 4096, gap: 1, ahead: 2 }]) {
+  for (const sizes of [
+    { block: 64, gap: 0, ahead: 0 },
+    { block: 100, gap: 2, ahead: 8 },
+    { block: 4096, gap: 1, ahead: 2 },
+  ]) {
     const source = counting(FILE);
     // A cache that is too small for one call must not lose its blocks.
     const file = new BlockFile('x', source, new BlockCache(3 * sizes.block), sizes);
     for (let round = 0; round < 300; round += 1) {
-      const spans = Array.from({ length: 1 + random(6) }, () => ({ offset: random(11_000), length: random(900) }));
+      const spans = Array.from({ length: 1 + random(6) }, () => ({
+        offset: random(11_000),
+        length: random(900),
+      }));
       const expected: number[] = [];
       for (const { offset, length } of spans) {
         const part = FILE.subarray(Math.min(offset, FILE.length), Math.min(offset + length, FILE.length));
@@ -59,10 +85,16 @@ test('whatever is asked in whatever order, the bytes are those of the file', () 
 test('what was read is kept, and one call is one read', () => {
   const source = counting(FILE);
   const file = new BlockFile('x', source, new BlockCache(1 << 20), { block: 100, gap: 1, ahead: 0 });
-  file.read([{ offset: 5000, length: 10 }, { offset: 20, length: 10 }]);
+  file.read([
+    { offset: 5000, length: 10 },
+    { offset: 20, length: 10 },
+  ]);
   assert.equal(source.reads.length, 1);
   assert.equal(source.reads[0]?.length, 2);
-  file.read([{ offset: 5005, length: 3 }, { offset: 0, length: 99 }]);
+  file.read([
+    { offset: 5005, length: 3 },
+    { offset: 0, length: 99 },
+  ]);
   assert.equal(source.reads.length, 1);
 });
 
@@ -74,8 +106,16 @@ test('reading in order takes fewer and longer reads', () => {
 });
 
 test('a file that was cut under the reader is an error of its own', () => {
-  const file = new BlockFile('x', { size: 200, fetch: (_, take) => take([new Uint8Array(50)]) }, new BlockCache(999), { block: 100, gap: 0, ahead: 0 });
-  assert.throws(() => file.read([{ offset: 60, length: 10 }]), (error) => (error as { tag?: string }).tag === 'io');
+  const file = new BlockFile(
+    'x',
+    { size: 200, fetch: (_, take) => take([new Uint8Array(50)]) },
+    new BlockCache(999),
+    { block: 100, gap: 0, ahead: 0 },
+  );
+  assert.throws(
+    () => file.read([{ offset: 60, length: 10 }]),
+    (error) => (error as { tag?: string }).tag === 'io',
+  );
 });
 
 test('bytes that come later are there when they are asked for again', () => {
