@@ -48,7 +48,8 @@ async function open(from: Source): Promise<Opened> {
 
 /** Makes a call again until everything that it reads is there. */
 async function settled<Value>(call: () => Value): Promise<Value> {
-  cache.hold(true);
+  // Where nothing is waited for, a call is made once.
+  cache.hold(source?.load !== undefined);
   try {
     for (;;) {
       const outcome = attempt(call);

@@ -21,6 +21,9 @@ const REQUESTS_MAX = 6;
 /** A call that needs more rounds than this does not come to an end. */
 const ROUNDS_MAX = 4096;
 
+/** Thrown for bytes that are not there, as an error of the contract. */
+const NOT_YET = { tag: 'other', val: 'not read yet' } as const;
+
 /** What tells one state of a file from another. */
 interface Version {
   size: number;
@@ -33,6 +36,8 @@ export class RemoteSource implements FileSource {
   reads = 0;
   private readonly versions = new Map<string, Version | 'absent'>();
   private wanted: (() => Promise<void>)[] = [];
+  /** What is noted of each file: a call may miss the same bytes many times. */
+  private noted = new Map<string, Span[]>();
   private rounds = 0;
 
   constructor(private readonly base: string) {}
@@ -49,10 +54,14 @@ export class RemoteSource implements FileSource {
   open(name: string): ByteFile {
     const version = this.versions.get(name);
     if (version === 'absent') throw { tag: 'no-entry' };
-    if (!version) throw this.later(() => this.probeFile(name));
+    if (!version) {
+      if (this.isNoted(name, [])) throw NOT_YET;
+      throw this.later(() => this.probeFile(name));
+    }
     return {
       size: version.size,
       fetch: (spans, take) => {
+        if (this.isNoted(name, spans)) throw NOT_YET;
         throw this.later(async () => {
           take(await Promise.all(spans.map((span) => this.read(name, version, span))));
         });
@@ -63,6 +72,7 @@ export class RemoteSource implements FileSource {
   async load(): Promise<boolean> {
     const wanted = this.wanted;
     this.wanted = [];
+    this.noted.clear();
     this.rounds = wanted.length === 0 ? 0 : this.rounds + 1;
     if (this.rounds > ROUNDS_MAX) throw new FailureError('page', 'The server is asked for ever more.');
     while (wanted.length > 0) {
@@ -72,9 +82,18 @@ export class RemoteSource implements FileSource {
   }
 
   /** Notes what is to be done, and returns what is to be thrown meanwhile. */
-  private later(work: () => Promise<void>): { tag: 'other'; val: string } {
+  private later(work: () => Promise<void>): typeof NOT_YET {
     this.wanted.push(work);
-    return { tag: 'other', val: 'not read yet' };
+    return NOT_YET;
+  }
+
+  private isNoted(name: string, spans: Span[]): boolean {
+    const noted = this.noted.get(name);
+    const lies = (span: Span) => (within: Span) =>
+      within.offset <= span.offset && span.offset + span.length <= within.offset + within.length;
+    const isNoted = noted !== undefined && spans.every((span) => noted.some(lies(span)));
+    if (!isNoted) this.noted.set(name, [...(noted ?? []), ...spans]);
+    return isNoted;
   }
 
   private async probeFile(name: string): Promise<void> {

@@ -71,6 +71,7 @@ export class TestServer {
     if (!range || this.behaviour.ignoresRanges) {
       response.setHeader('Content-Length', stat.size);
       response.writeHead(200);
+      if (request.method === 'HEAD') return void response.end();
       return this.send(response, file, 0, stat.size - 1);
     }
     const [first, last] = [Number(range[1]), Math.min(Number(range[2]), stat.size - 1)];

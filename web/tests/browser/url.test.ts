@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 
 import type { Page } from 'playwright-core';
 
+import { dropAndWait } from './browser.ts';
 import { TestServer } from './server.ts';
 import { expected, setting, store, STORES } from './setting.ts';
 
@@ -50,6 +51,7 @@ for (const name of ['million', 'huge-extended']) {
       `  ${stores.requests.length} requests, ${stores.bytes} bytes of ${sizeOf(name)}: ${(100 * share).toFixed(3)} %`,
     );
     assert.ok(share < 0.01);
+    assert.equal(new Set(stores.requests).size, stores.requests.length, 'nothing is asked for twice');
     assert.ok(
       stores.requests.every((request) => request.includes(' bytes=')),
       'every request is one for a range',
@@ -120,5 +122,48 @@ test('a store that changes on the server is noticed', async () => {
   await page.getByLabel('Go to record').fill('654321');
   await page.getByRole('button', { name: 'Go', exact: true }).click();
   await page.getByRole('alert').filter({ hasText: 'changed on the server' }).waitFor();
+  check();
+});
+
+test('verifying reads all of a store on a server', async () => {
+  stores.behaviour = { tag: '"1"' };
+  const { page, check } = await shared.open();
+  for (const [name, verdict] of [
+    ['flipped', '3 faults found.'],
+    ['digits-extended-zstd_dict', 'All 3,000 records are intact.'],
+  ] as const) {
+    await page.goto(`${shared.url}/#url=${base}/${name}`);
+    await page.reload();
+    await page.getByRole('heading', { level: 1, name }).waitFor();
+    await page.getByRole('tab', { name: 'Verify' }).click();
+    await page.getByRole('button', { name: 'Verify', exact: true }).click();
+    await page.getByText(verdict).waitFor();
+  }
+  check();
+});
+
+test('chunks further on are found when they are needed', async () => {
+  stores.behaviour = {};
+  stores.forget();
+  const { page, check } = await shared.open();
+  await openUrl(page, 'large-classic');
+  await page.getByLabel('Go to record').fill(String(2 ** 24 - 1));
+  await page.getByRole('button', { name: 'Go', exact: true }).click();
+  await page.getByRole('heading', { name: 'Record 16,777,215' }).waitFor();
+  await page.locator('.preview [role=tab]').first().waitFor();
+  assert.ok(stores.requests.some((request) => request.startsWith('/large-classic/63.zr bytes=')));
+  assert.ok(!stores.requests.some((request) => request.startsWith('/large-classic/62.zr')));
+  check();
+});
+
+test('another store that is opened afterwards begins at its own record', async () => {
+  stores.behaviour = {};
+  const { page, check } = await shared.open();
+  await page.goto(`${shared.url}/#url=${base}/tensor&record=9`);
+  await page.reload();
+  await page.getByRole('heading', { name: 'Record 9', exact: true }).waitFor();
+  await dropAndWait(page, store('texts'));
+  await page.getByRole('heading', { name: 'Record 0', exact: true }).waitFor();
+  assert.equal(new URL(page.url()).hash, '#record=0');
   check();
 });
