@@ -20,9 +20,9 @@ const FILE_ENDINGS: Readonly<Record<string, string>> = {
 
 export class Preview {
   readonly element: HTMLElement;
-  private readonly title = h('h2', {});
+  private readonly title = h('h2', { 'aria-live': 'polite' });
   private readonly facts = h('p', { class: 'meta' });
-  private readonly body = h('div', { class: 'body', 'aria-live': 'polite' });
+  private readonly body = h('div', { class: 'body' });
   private readonly actions = h('div', { class: 'actions' });
   /** The view that was chosen last is kept while records have it. */
   private preferred: View | undefined;

@@ -32,7 +32,7 @@ export function samplerPanel(session: Session, openRecord: (index: number) => vo
   const batchSize = number(Math.min(256, session.length), 1, 65_536);
   const batches = number(16, 1, 65_536);
   const ranks = number(1, 1, 65_536);
-  const output = h('div', { 'aria-live': 'polite' });
+  const output = h('div', {});
   const form = h(
     'form',
     { class: 'fields' },
@@ -144,6 +144,6 @@ function coverageChart(indices: number[], length: number): HTMLElement {
       h('span', {}, 'record 0'),
       h('span', {}, `record ${count(length - 1)}`),
     ),
-    h('figcaption', {}, text),
+    h('figcaption', { role: 'status' }, text),
   );
 }
