@@ -2,7 +2,7 @@
 
 import type { Source } from '../protocol.ts';
 import { CallError, Client, textOf } from './client.ts';
-import { fill, h, notice } from './dom.ts';
+import { button, fill, h, notice } from './dom.ts';
 import { inspector } from './inspector.ts';
 import { Session } from './session.ts';
 import { readAddress } from '../data/address.ts';
@@ -27,7 +27,16 @@ async function open(source: Source): Promise<void> {
   client?.close();
   const mine = new Client(source);
   client = mine;
-  fill(main, h('p', { class: 'opening', role: 'status' }, `Opening ${source.name}…`));
+  const status = h('p', { role: 'status' }, `Opening ${source.name}…`);
+  fill(
+    main,
+    h(
+      'div',
+      { class: 'opening' },
+      status,
+      button('Cancel', () => showStart()),
+    ),
+  );
   try {
     const opened = await mine.open();
     if (client !== mine) return;

@@ -62,7 +62,9 @@ function subtitle({ format, version, schema }: Opened): string {
   const parts = [`${format} format, version ${version}`];
   if (schema) {
     const dtype = parseDtype(schema.dtype);
-    parts.push(`${schema.kind} ${dtype?.name ?? schema.dtype}`, shape(schema.itemShape), schema.codec);
+    parts.push(`${schema.kind} ${dtype?.name ?? schema.dtype}`);
+    if (schema.kind === 'dense' || schema.itemShape.length > 0) parts.push(shape(schema.itemShape));
+    parts.push(schema.codec);
   } else parts.push('untyped');
   return parts.join(' · ');
 }

@@ -144,6 +144,6 @@ function coverageChart(indices: number[], length: number): HTMLElement {
       h('span', {}, 'record 0'),
       h('span', {}, `record ${count(length - 1)}`),
     ),
-    h('figcaption', { role: 'status' }, text),
+    h('figcaption', { 'aria-live': 'polite' }, text),
   );
 }

@@ -44,6 +44,7 @@ export class Tabs {
         'aria-labelledby': names[position],
         hidden: true,
         class: 'panel',
+        tabindex: className.includes('small') ? 0 : undefined,
       }),
     );
     this.list = h('div', { role: 'tablist', 'aria-label': label, class: className }, ...this.buttons);

@@ -21,8 +21,8 @@ export function tensor(record: Shown): HTMLElement {
   show(0);
   return h(
     'figure',
-    {},
-    outer > 1 && field(`Matrix of ${count(outer)}`, matrixInput(outer, show)),
+    { class: 'whole' },
+    outer > 1 && field(`Matrix of ${count(outer)}`, matrixInput(outer, show), 'field row-field'),
     body,
     h('figcaption', {}, summary(record, rows, columns)),
   );
@@ -63,7 +63,8 @@ function summary({ bytes, content }: Shown, rows: number, columns: number): stri
   const { dtype, shape } = content;
   const whole = shape.reduce((product, one) => product * one, 1);
   const parts = [`${dtype.name}, ${shapeText(shape)}: ${counted(whole, 'value')}`];
-  if (rows > ROWS || (shape.length > 1 && columns > COLUMNS)) parts.push('cut to what fits');
+  if (rows > ROWS || (shape.length > 1 && columns > COLUMNS))
+    parts.push(`the first ${Math.min(rows, ROWS)} × ${Math.min(columns, COLUMNS)} are shown`);
   if (isReal(dtype) && whole > 0) {
     const numbers = numbersOf(bytes, dtype);
     const [low, high] = extent(numbers);

@@ -85,7 +85,7 @@ function textView({ bytes, length }: Shown): HTMLElement {
   const text = new TextDecoder().decode(part, { stream: part.length < length });
   return h(
     'figure',
-    {},
+    { class: 'whole' },
     h('pre', { class: 'text', tabindex: 0, 'aria-label': 'Text' }, text),
     rest(part.length, length),
   );
@@ -116,7 +116,7 @@ function tokensView({ bytes, content }: Shown): HTMLElement {
     there < whole ? `The first ${count(there)} of ${count(whole)} tokens.` : `${counted(whole, 'token')}.`;
   return h(
     'figure',
-    {},
+    { class: 'whole' },
     h('pre', { class: 'tokens', tabindex: 0, 'aria-label': 'Tokens' }, tokens.join(' ')),
     caption(text),
   );
@@ -134,7 +134,7 @@ function hexView({ bytes, length }: Shown): HTMLElement {
   }
   return h(
     'figure',
-    {},
+    { class: 'whole' },
     h(
       'pre',
       { class: 'hex', tabindex: 0, 'aria-label': 'Bytes in hexadecimal' },

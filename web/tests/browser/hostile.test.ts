@@ -182,3 +182,24 @@ test('a worker that dies takes nothing with it', async () => {
   await page.getByText('float64, 2 × 3 × 5').first().waitFor();
   await page.getByRole('heading', { name: 'Record 32' }).waitFor();
 });
+
+test('a file that is gone, and a folder in its place, are said', async () => {
+  const { page, check } = await shared.open();
+  const folder = join(mkdtempSync(join(tmpdir(), 'zrecord-inspector-')), 'leaving');
+  mkdirSync(folder);
+  for (const file of ['meta.zr', '0.zr', 'schema.msgpack']) {
+    copyFileSync(join(store('million'), file), join(folder, file));
+  }
+  await dropAndWait(page, folder);
+  await page.locator('.preview [role=tab]').first().waitFor();
+  rmSync(join(folder, '0.zr'));
+  await page.getByLabel('Go to record').fill('900000');
+  await page.getByRole('button', { name: 'Go', exact: true }).click();
+  await page.locator('.preview').getByRole('alert').filter({ hasText: /0\.zr/ }).waitFor();
+  mkdirSync(join(folder, '0.zr'));
+  await dropAndWait(page, store('tensor'));
+  await drop(page, [folder]);
+  await page.getByRole('alert').filter({ hasText: 'the chunk file is missing' }).waitFor();
+  rmSync(folder, { recursive: true });
+  check();
+});

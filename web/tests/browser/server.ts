@@ -22,6 +22,8 @@ export interface Behaviour {
   isClosed?: boolean;
   /** Compresses what it sends; pages of other origins may be told. */
   compresses?: 'told' | 'untold';
+  /** Takes requests and never answers. */
+  stalls?: boolean;
   /** What the ETag says, which a test may change. */
   tag?: string;
 }
@@ -61,6 +63,7 @@ export class TestServer {
         `Content-Range, ETag${compresses === 'told' ? ', Content-Encoding' : ''}`,
       );
     if (request.method === 'OPTIONS') return void response.writeHead(204).end();
+    if (this.behaviour.stalls) return;
     const stat = statSync(file, { throwIfNoEntry: false });
     this.requests.push(`${path} ${request.headers.range ?? ''}`);
     if (!stat?.isFile()) return void response.writeHead(404).end();

@@ -167,3 +167,15 @@ test('another store that is opened afterwards begins at its own record', async (
   assert.equal(new URL(page.url()).hash, '#record=0');
   check();
 });
+
+test('opening can be cancelled while a server does not answer', async () => {
+  stores.behaviour = { stalls: true };
+  const { page, check } = await shared.open();
+  await openUrl(page, 'tensor');
+  await page.getByText('Opening tensor…').waitFor();
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('heading', { name: 'Look into a Zrecord store' }).waitFor();
+  await dropAndWait(page, store('tensor'));
+  await page.locator('.preview [role=tab]').first().waitFor();
+  check();
+});
