@@ -115,8 +115,6 @@ export interface Calls {
   verify(first: number, count: number): Fault[];
   verifyStructure(): Fault[];
   batches(options: SamplerOptions, firstStep: number, count: number): Batches;
-  /** How much was read of the files so far. */
-  traffic(): { bytes: number; reads: number };
 }
 
 export type CallName = keyof Calls;

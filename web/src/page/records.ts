@@ -11,6 +11,7 @@ import { RecordTable } from './table.ts';
 import { textOf } from './client.ts';
 
 export function recordsPanel(session: Session): HTMLElement {
+  if (session.length === 0) return h('p', { class: 'empty' }, 'This store has no records.');
   const table = new RecordTable(session);
   const preview = new Preview(session);
   const panel = h(
@@ -19,7 +20,6 @@ export function recordsPanel(session: Session): HTMLElement {
     h('div', { class: 'toolbar' }, goTo(session), surpriseButton(session), selectionTools(session)),
     h('div', { class: 'split' }, table.element, preview.element),
   );
-  if (session.length === 0) return h('p', { class: 'empty' }, 'This store has no records.');
   void preview.show();
   return panel;
 }

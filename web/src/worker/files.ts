@@ -9,9 +9,6 @@ import { BlockFile, type BlockCache, type BlockSizes, type ByteFile } from './bl
 /** Where files come from. */
 export interface FileSource {
   readonly sizes: BlockSizes;
-  /** So much was read, in so many reads. */
-  readonly bytes: number;
-  readonly reads: number;
   open(name: string): ByteFile;
   /** Reads what the last call found missing; false when that was nothing. Where
    * it is absent everything is there at once. */

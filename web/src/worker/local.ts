@@ -10,8 +10,6 @@ const SIZES: BlockSizes = { block: 64 << 10, gap: 2, ahead: 16 };
 
 export class LocalSource implements FileSource {
   readonly sizes = SIZES;
-  bytes = 0;
-  reads = 0;
 
   constructor(private readonly files: Map<string, File>) {}
 
@@ -25,8 +23,6 @@ export class LocalSource implements FileSource {
   private fetch(file: File, spans: Span[]): Uint8Array[] {
     const slices = spans.map(({ offset, length }) => file.slice(offset, offset + length));
     const buffer = read(slices.length === 1 && slices[0] ? slices[0] : new Blob(slices));
-    this.bytes += buffer.byteLength;
-    this.reads += 1;
     let start = 0;
     return spans.map(({ length }) => {
       start += length;

@@ -73,7 +73,6 @@ function attempt<Value>(call: () => Value): { value: Value } | { error: unknown 
 /** Runs a call. Nothing else runs meanwhile: calls come one after the other. */
 async function answer<Name extends CallName>({ name, parameters }: Request<Name>): Promise<unknown> {
   if (name === 'open') return open(...(parameters as Parameters<Calls['open']>));
-  if (name === 'traffic') return { bytes: source?.bytes ?? 0, reads: source?.reads ?? 0 };
   const opened = store;
   if (!opened) throw new FailureError('page', 'No store is open.');
   const call = opened[name as keyof Store] as (...parameters: unknown[]) => unknown;

@@ -32,8 +32,6 @@ interface Version {
 
 export class RemoteSource implements FileSource {
   readonly sizes = SIZES;
-  bytes = 0;
-  reads = 0;
   private readonly versions = new Map<string, Version | 'absent'>();
   private wanted: (() => Promise<void>)[] = [];
   /** What is noted of each file: a call may miss the same bytes many times. */
@@ -115,7 +113,6 @@ export class RemoteSource implements FileSource {
   private async request(name: string, { offset, length }: Span) {
     const cancel = new AbortController();
     const headers = { range: `bytes=${offset}-${offset + length - 1}` };
-    this.reads += 1;
     let response: Response;
     try {
       // Not from the browser's cache, which may mix two states of a file.
@@ -137,7 +134,6 @@ export class RemoteSource implements FileSource {
       throw new FailureError('page', `${name}: ${reason}`);
     }
     const bytes = await bodyOf(name, response);
-    this.bytes += bytes.length;
     if (bytes.length !== range.length) throw new FailureError('page', `${name}: ${COMPRESSED}.`);
     return { version: { size: range.size, tag }, bytes };
   }

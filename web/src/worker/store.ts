@@ -18,7 +18,7 @@ const SAMPLE_RUN = 64;
 /** The damage of this many records is looked for one by one. */
 const ROWS_MAX = 1024;
 
-type StoreCalls = Omit<Calls, 'open' | 'traffic'>;
+type StoreCalls = Omit<Calls, 'open'>;
 
 export class Store implements StoreCalls {
   private constructor(
