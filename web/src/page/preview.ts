@@ -24,6 +24,7 @@ export class Preview {
   private readonly facts = h('p', { class: 'meta' });
   private readonly body = h('div', { class: 'body' });
   private readonly actions = h('div', { class: 'actions' });
+  private view: View = 'hex';
   /** The view that was chosen last is kept while records have it. */
   private preferred: View | undefined;
   private wanted = -1;
@@ -93,30 +94,34 @@ export class Preview {
     this.session.changed('checks');
     const content = contentOf(this.session.type, bytes, length);
     const shown: Shown = { bytes, length, content };
-    const tabs = new Tabs(
-      'How the record is shown',
-      content.views.map((view) => ({
-        label: VIEW_NAMES[view],
-        make: () => safely(() => viewOf(view, shown)),
-        shown: () => (current = view),
-      })),
-      'tabs small',
-    );
+    const tabs = this.viewTabs(shown);
     const isPart = bytes.length < length;
-    let current: View = content.views[0] ?? 'hex';
-    const at = this.preferred === undefined ? -1 : content.views.indexOf(this.preferred);
-    tabs.show(Math.max(0, at));
-    // Only what somebody chose is kept.
-    tabs.list.addEventListener('click', () => (this.preferred = current));
-    tabs.list.addEventListener('keyup', () => (this.preferred = current));
     fill(
       this.actions,
-      button('Copy', () => void this.copy(() => copyText(current, shown))),
+      button('Copy', () => void this.copy(() => copyText(this.view, shown))),
       button(isPart ? 'Download beginning' : 'Download', () => this.save(index, shown)),
     );
     const part = `Too long to be read whole: the first ${size(bytes.length)} of ${size(length)}, checksum not compared.`;
     const summary = h('p', { class: 'meta' }, describe(content));
     fill(this.body, summary, isPart && notice(part, 'note'), tabs.list, tabs.panels);
+  }
+
+  private viewTabs(shown: Shown): Tabs {
+    const { views } = shown.content;
+    const tabs = new Tabs(
+      'How the record is shown',
+      views.map((view) => ({
+        label: VIEW_NAMES[view],
+        make: () => safely(() => viewOf(view, shown)),
+        shown: () => (this.view = view),
+      })),
+      'tabs small',
+    );
+    tabs.show(this.preferred === undefined ? 0 : Math.max(0, views.indexOf(this.preferred)));
+    // Only what somebody chose is kept.
+    tabs.list.addEventListener('click', () => (this.preferred = this.view));
+    tabs.list.addEventListener('keyup', () => (this.preferred = this.view));
+    return tabs;
   }
 
   private async copy(make: () => string): Promise<void> {

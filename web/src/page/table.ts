@@ -4,7 +4,7 @@ import { count, ratio, size } from '../data/format.ts';
 import { ScaledScroll } from '../data/scroll.ts';
 import type { CheckState } from '../data/ranges.ts';
 import type { RowOrError } from '../protocol.ts';
-import { textOf } from './client.ts';
+import { CallError, textOf } from './client.ts';
 import { h, unique } from './dom.ts';
 import type { Session } from './session.ts';
 
@@ -208,8 +208,8 @@ export class RecordTable {
       const cell = row.children[position];
       if (cell && cell.textContent !== text) cell.textContent = text;
     });
-    const last_cell = row.lastElementChild;
-    if (last_cell) last_cell.className = `check ${check}`;
+    const state = row.lastElementChild;
+    if (state) state.className = `check ${check}`;
   }
 
   /** Asks for what is visible and not there; one call at a time, and then for
@@ -224,6 +224,8 @@ export class RecordTable {
     try {
       this.keep(page, await this.session.client.call('rows', page * PAGE_ROWS, PAGE_ROWS));
     } catch (error) {
+      // Whoever scrolls on asks another worker.
+      if (error instanceof CallError && error.failure.fatal) return;
       const text = textOf(error);
       this.keep(
         page,

@@ -124,11 +124,11 @@ for (const [name, length] of [
     assert.equal(rows[0]?.index, 0);
     await page.keyboard.press('PageDown');
     await page.keyboard.press('ArrowDown');
-    const page_rows = Number(await page.locator('.row.cursor').getAttribute('data-index')) - 1;
+    const rowsOfPage = Number(await page.locator('.row.cursor').getAttribute('data-index')) - 1;
     const fits = Math.floor(
       ((await page.locator('.grid').evaluate((scroller) => scroller.clientHeight)) - HEAD) / ROW,
     );
-    assert.equal(page_rows, fits);
+    assert.equal(rowsOfPage, fits);
 
     await page.keyboard.press('Home');
     await seen(page);
