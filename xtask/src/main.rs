@@ -25,6 +25,7 @@ mod suite;
 mod system;
 mod targets;
 mod tree;
+mod web;
 mod wheel;
 
 use std::process::ExitCode;
@@ -107,6 +108,13 @@ enum Job {
     /// Run the component in Python and in Node, and compare what it says there
     /// with what the native host says.
     Embeddings,
+    /// Build the inspector, a page that looks into stores, into `web/dist`.
+    Web {
+        /// Also use it in a headless Chromium, and compare what it shows with
+        /// what the native command and the wheel say.
+        #[arg(long)]
+        test: bool,
+    },
     /// Make the Python environment in `.venv`, with the wheel installed, but
     /// without the sandbox, which takes long to build.
     Python,
@@ -137,6 +145,7 @@ fn main() -> ExitCode {
         }
         Job::Component { elsewhere } => component::run(&tree, &mut steps, elsewhere),
         Job::Embeddings => embeddings::run(&tree, &mut steps),
+        Job::Web { test } => web::run(&tree, &mut steps, test),
         Job::Python => wheel::install_for_development(&tree, &mut steps, Extent::Plain).map(|_| ()),
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),
