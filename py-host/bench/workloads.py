@@ -146,7 +146,8 @@ def _stretches(
     rng: np.random.Generator, values: npt.NDArray[Any], shape: tuple[int, ...]
 ) -> npt.NDArray[Any]:
     starts = rng.integers(0, len(values) - shape[1], shape[0])
-    return values[starts[:, None] + np.arange(shape[1])]
+    stretches: npt.NDArray[Any] = values[starts[:, None] + np.arange(shape[1])]
+    return stretches
 
 
 @functools.cache
