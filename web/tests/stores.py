@@ -69,6 +69,13 @@ def grey(values: np.ndarray, low: float, high: float) -> list[list[int]]:
 
 def demo(out: Path) -> None:
     """Stores in both formats, of every codec and kind of content."""
+    dense(out)
+    ragged(out)
+    unusual(out)
+
+
+def dense(out: Path) -> None:
+    """Tensors, pictures among them."""
     pictures = digits(3000)
     for layout in ("extended", "classic"):
         # Classic stores have no place for it.
@@ -101,6 +108,9 @@ def demo(out: Path) -> None:
     zr.from_numpy(out / "tensor", tensor, codec="raw")
     EXPECTED["tensor"] = {"record": 7, "values": tensor[7].ravel().tolist()}
 
+
+def ragged(out: Path) -> None:
+    """Encoded images, texts, sounds and tokens."""
     images = []
     for index, kind in enumerate(["PNG", "JPEG", "WEBP", "GIF"] * 3):
         buffer = io.BytesIO()
@@ -138,6 +148,9 @@ def demo(out: Path) -> None:
     zr.from_iterator(out / "tokens", tokens, codec="raw")
     EXPECTED["tokens"] = {"record": 2, "tokens": tokens[2].tolist()}
 
+
+def unusual(out: Path) -> None:
+    """Fields, no type, no values, no records, and records that were deleted."""
     fields = np.zeros(20, dtype=[("label", "<i4"), ("name", "S8"), ("box", "<f4", (4,))])
     fields["label"], fields["name"] = np.arange(20), [f"n{i}".encode() for i in range(20)]
     zr.from_numpy(out / "fields", fields, codec="raw")
