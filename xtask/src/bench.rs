@@ -12,7 +12,7 @@ use crate::rivals;
 use crate::steps::Steps;
 use crate::system;
 use crate::tree::Tree;
-use crate::wheel::{self, Extent};
+use crate::wheel::{self, Extent, Profile};
 
 /// Asks for the contenders that need torch.
 const TORCH: &str = "--torch";
@@ -55,7 +55,7 @@ fn beside_rivals(tree: &Tree, steps: &mut Steps, arguments: &[String]) -> Result
         rivals::install(tree, &environment, "bench.txt", "bench-rivals.txt")?;
         rivals::install_newest(tree, &environment, "bench-newest.txt")
     })?;
-    wheel::install(tree, steps, &environment, Extent::Plain)?;
+    wheel::install(tree, steps, &environment, Extent::Plain, Profile::Release)?;
     let limits = steps.run("limits program", || limits(tree))?;
     let torch = if arguments.iter().any(|argument| argument == TORCH) {
         Some(with_torch(tree, steps)?)

@@ -7,7 +7,7 @@ use crate::command;
 use crate::python::Environment;
 use crate::steps::Steps;
 use crate::tree::Tree;
-use crate::wheel::{self, Extent};
+use crate::wheel::{self, Extent, Profile};
 
 /// Build the wheel, and run each test in turn with it and with loaderx, which
 /// has an environment of its own. Arguments are those of the second step's
@@ -17,7 +17,7 @@ use crate::wheel::{self, Extent};
 ///
 /// When a build fails, or when Zrecord gives a wrong answer, crashes or hangs.
 pub fn run(tree: &Tree, steps: &mut Steps, arguments: &[String]) -> Result<()> {
-    let environment = wheel::install_for_development(tree, steps, Extent::Plain)?;
+    let environment = wheel::install_for_development(tree, steps, Extent::Plain, Profile::Release)?;
     let peer = steps.run("peer environment .venv-loaderx", || {
         Environment::prepare(tree, ".venv-loaderx", "loaderx.txt")
     })?;

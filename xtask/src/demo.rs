@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::command;
 use crate::steps::Steps;
 use crate::tree::Tree;
-use crate::wheel::{self, Extent};
+use crate::wheel::{self, Extent, Profile};
 
 /// Build, install and run the demonstration.
 ///
@@ -13,7 +13,7 @@ use crate::wheel::{self, Extent};
 ///
 /// When a build fails, or when a claim of the demonstration does not hold.
 pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
-    let environment = wheel::install_for_development(tree, steps, Extent::Plain)?;
+    let environment = wheel::install_for_development(tree, steps, Extent::Plain, Profile::Release)?;
     steps.run("demonstration", || {
         let mut program = environment.command(tree);
         // Relative, since the program prints it for the reader to use.

@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand};
 
 use crate::steps::Steps;
 use crate::tree::Tree;
-use crate::wheel::Extent;
+use crate::wheel::{Extent, Profile};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Every job of the Zrecord repository, by name")]
@@ -146,7 +146,10 @@ fn main() -> ExitCode {
         Job::Component { elsewhere } => component::run(&tree, &mut steps, elsewhere),
         Job::Embeddings => embeddings::run(&tree, &mut steps),
         Job::Web { test } => web::run(&tree, &mut steps, test),
-        Job::Python => wheel::install_for_development(&tree, &mut steps, Extent::Plain).map(|_| ()),
+        Job::Python => {
+            let (extent, profile) = (Extent::Plain, Profile::Release);
+            wheel::install_for_development(&tree, &mut steps, extent, profile).map(drop)
+        }
         Job::Wheel => wheel::build_for_distribution(&tree, &mut steps),
         Job::Lint => lint::run(&tree, &mut steps),
         Job::Miri => miri::run(&tree, &mut steps),

@@ -13,7 +13,7 @@ use crate::python::Environment;
 use crate::steps::Steps;
 use crate::targets;
 use crate::tree::Tree;
-use crate::wheel::{self, Extent};
+use crate::wheel::{self, Extent, Profile};
 
 /// The crates whose tests run natively. The wheel is tested from Python, and
 /// the component is empty here.
@@ -35,7 +35,10 @@ const PEER_SDIST: &str = "loaderx-0.9.4.tar.gz";
 ///
 /// At the first step that does not pass.
 pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
-    let environment = wheel::install_for_development(tree, steps, Extent::Sandbox)?;
+    // With everything the wheel is the one that is used; without, wasmtime is
+    // compiled in one profile alone.
+    let profile = if all { Profile::Release } else { Profile::Dev };
+    let environment = wheel::install_for_development(tree, steps, Extent::Sandbox, profile)?;
     let peer = steps.run("peer environment .venv-loaderx", || {
         Environment::prepare(tree, ".venv-loaderx", "loaderx.txt")
     })?;

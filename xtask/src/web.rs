@@ -13,7 +13,7 @@ use crate::python::Environment;
 use crate::steps::Steps;
 use crate::system;
 use crate::tree::Tree;
-use crate::wheel::{self, Extent};
+use crate::wheel::{self, Extent, Profile};
 
 const FOLDER: &str = "web";
 /// Stores that the page is shown, some of them large and sparse.
@@ -32,7 +32,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, in_browser: bool) -> Result<()> {
     if !in_browser {
         return Ok(());
     }
-    let environment = wheel::install_for_development(tree, steps, Extent::Plain)?;
+    let environment = wheel::install_for_development(tree, steps, Extent::Plain, Profile::Release)?;
     test(tree, steps, &package, &environment)
 }
 

@@ -1,4 +1,4 @@
-//! The Python wheel: built by maturin, always in the release profile.
+//! The Python wheel, built by maturin.
 
 use std::path::PathBuf;
 
@@ -24,6 +24,16 @@ pub enum Extent {
     Sandbox,
 }
 
+/// How a wheel is compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// With the checks of the tests, and what they compile anyhow: wasmtime is
+    /// compiled once for both.
+    Dev,
+    /// As it is used.
+    Release,
+}
+
 /// The development environment, `.venv`, with the wheel installed.
 ///
 /// # Errors
@@ -33,11 +43,12 @@ pub fn install_for_development(
     tree: &Tree,
     steps: &mut Steps,
     extent: Extent,
+    profile: Profile,
 ) -> Result<Environment> {
     steps.run("C compiler", system::require_c_compiler)?;
     let environment =
         steps.run("Python environment .venv", || Environment::prepare(tree, ".venv", "dev.txt"))?;
-    install(tree, steps, &environment, extent)?;
+    install(tree, steps, &environment, extent, profile)?;
     Ok(environment)
 }
 
@@ -51,10 +62,15 @@ pub fn install(
     steps: &mut Steps,
     environment: &Environment,
     extent: Extent,
+    profile: Profile,
 ) -> Result<()> {
     build_embedded(tree, steps, extent)?;
-    steps.run("wheel, release profile", || {
-        let wheel = build(tree, environment, extent)?;
+    let name = match profile {
+        Profile::Dev => "wheel, dev profile",
+        Profile::Release => "wheel, release profile",
+    };
+    steps.run(name, || {
+        let wheel = build(tree, environment, extent, profile)?;
         command::run(
             environment.pip_install(tree).args(["--no-deps", "--force-reinstall"]).arg(wheel),
         )
@@ -72,7 +88,7 @@ pub fn build_for_distribution(tree: &Tree, steps: &mut Steps) -> Result<()> {
         steps.run("Python environment .venv", || Environment::prepare(tree, ".venv", "dev.txt"))?;
     build_embedded(tree, steps, Extent::Sandbox)?;
     steps.run("wheel, release profile", || {
-        let wheel = build(tree, &environment, Extent::Sandbox)?;
+        let wheel = build(tree, &environment, Extent::Sandbox, Profile::Release)?;
         let size = std::fs::metadata(&wheel)?.len();
         println!("  {}, {:.1} MB", wheel.display(), size as f64 / 1e6);
         Ok(())
@@ -99,12 +115,20 @@ fn build_embedded(tree: &Tree, steps: &mut Steps, extent: Extent) -> Result<()> 
 }
 
 /// The path of the one wheel in `dist`, newly built.
-fn build(tree: &Tree, environment: &Environment, extent: Extent) -> Result<PathBuf> {
+fn build(
+    tree: &Tree,
+    environment: &Environment,
+    extent: Extent,
+    profile: Profile,
+) -> Result<PathBuf> {
     for old in wheels(tree)? {
         std::fs::remove_file(&old).with_context(|| format!("cannot remove {}", old.display()))?;
     }
     let mut maturin = environment.command(tree);
-    maturin.args(["-m", "maturin", "build", "--release"]);
+    maturin.args(["-m", "maturin", "build"]);
+    if profile == Profile::Release {
+        maturin.arg("--release");
+    }
     maturin.args(["--manifest-path", "py-host/Cargo.toml", "--out", FOLDER]);
     if extent == Extent::Sandbox {
         maturin.args(["--features", "sandbox"]);
