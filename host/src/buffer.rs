@@ -17,10 +17,11 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::ops::{Deref, DerefMut};
-use std::process;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
+
+use crate::process;
 
 /// What every buffer is aligned to, in bytes: a cache line, and the widest
 /// vector register.

@@ -9,7 +9,6 @@ use std::io::{self, ErrorKind};
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -26,6 +25,7 @@ use crate::directory::{FsDirectory, create_directories};
 use crate::lock::{self, Presence};
 use crate::options::{Mode, OpenOptions};
 use crate::pool;
+use crate::process;
 use crate::table::Table;
 use crate::verified::Verified;
 use crate::writing::Writing;

@@ -28,7 +28,7 @@
 //! | `gather`, `copying`, `strided` | planning a batch, and carrying it out |
 //! | `table`, `chunks`, `mapping` | bytes of files, mapped or read by position |
 //! | `guard` | what happens when a mapped file is cut while it is read |
-//! | `directory`, `lock`, `pool` | the file system, locks between processes, threads |
+//! | `directory`, `lock`, `process`, `pool` | the file system, locks between processes, which one this is, threads |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
 //! | `successor` | a store that grows beside the place it will take |
 //! | `sandbox` | stores that are read inside WebAssembly; with the feature of that name |
@@ -55,6 +55,7 @@ mod mapping;
 pub mod options;
 pub mod pool;
 pub mod prefetch;
+pub mod process;
 mod readahead;
 pub mod repair;
 mod salvage;

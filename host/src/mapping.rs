@@ -201,8 +201,9 @@ mod vectors {
     /// records that begin on pages and a destination from `malloc`, which
     /// begins 16 bytes into one.
     const TRAP_BYTES: usize = 32;
-    /// Shorter copies do not step into it.
-    const TRAP_LEN_MIN: usize = 1024;
+    /// Shorter copies do not step into it; they are over before the C library
+    /// has looked which of its ways to take.
+    const SHORT_LEN_MAX: usize = 1024;
 
     const VECTOR: usize = size_of::<__m128i>();
     const VECTORS_PER_BLOCK: usize = 8;
@@ -214,9 +215,14 @@ mod vectors {
     ///
     /// They can be read at `source` and are not those of `dst`. They may
     /// change meanwhile: each is read once, as it is then.
+    #[inline]
     pub(super) unsafe fn copy(source: *const u8, dst: &mut [u8]) {
+        if dst.len() <= SHORT_LEN_MAX {
+            // SAFETY: the caller's promise.
+            return unsafe { copy_blocks(source, dst, store) };
+        }
         let distance = dst.as_ptr().addr().wrapping_sub(source.addr()) % PAGE_SIZE;
-        if dst.len() < TRAP_LEN_MIN || distance == 0 || distance >= TRAP_BYTES {
+        if distance == 0 || distance >= TRAP_BYTES {
             // SAFETY: the caller's promise.
             unsafe { ptr::copy_nonoverlapping(source, dst.as_mut_ptr(), dst.len()) };
             return;
@@ -275,8 +281,17 @@ mod vectors {
             }
             source = source.wrapping_add(BLOCK);
         }
-        // SAFETY: what is left of the bytes that can be read.
-        unsafe { ptr::copy_nonoverlapping(source, rest.as_mut_ptr(), rest.len()) };
+        let (vectors, rest) = rest.as_chunks_mut::<VECTOR>();
+        for vector in vectors {
+            // SAFETY: as above.
+            let loaded = unsafe { _mm_loadu_si128(source.cast()) };
+            store(vector, loaded);
+            source = source.wrapping_add(VECTOR);
+        }
+        if !rest.is_empty() {
+            // SAFETY: what is left of the bytes that can be read.
+            unsafe { ptr::copy_nonoverlapping(source, rest.as_mut_ptr(), rest.len()) };
+        }
     }
 
     pub(super) fn prefetch(line: *const u8) {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::mem;
-use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use arc_swap::ArcSwapOption;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zrecord_core::{Error, Result};
+
+use crate::process;
 
 /// The environment variable that says how many threads work on one call.
 pub const THREADS_VARIABLE: &str = "ZRECORD_THREADS";

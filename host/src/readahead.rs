@@ -6,7 +6,7 @@
 //! batch is asked for before any of it is copied, and the disk has many
 //! requests to work on.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use zrecord_core::storage::Span;
 
@@ -21,6 +21,11 @@ const PROBES_COLD: usize = 8;
 /// After so many batches that were all there the last one that was not is
 /// forgotten.
 const PATIENCE: u32 = 32;
+/// While batches are all there, so many bytes are gathered from one batch that
+/// is probed to the next: the probe would be a good part of a short one's time.
+const BYTES_PER_PROBE: usize = 512 << 10;
+/// A batch counts as so many at least, so that one of eight is probed.
+const BATCH_BYTES_MIN: usize = BYTES_PER_PROBE / 8;
 /// A batch of one record that is shorter is read in a few waits anyway.
 const ALONE_MIN: usize = 32 << 10;
 
@@ -31,11 +36,19 @@ const REQUEST_BYTES_MAX: u64 = 128 << 10;
 /// cost less than another call.
 const GAP_MAX: u64 = 4096;
 
-/// Whether batches from some files were in memory of late. Written only while
-/// some are not.
-#[derive(Debug, Default)]
+/// Whether batches from some files were in memory of late.
+#[derive(Debug)]
 pub(crate) struct Readahead {
     patience: AtomicU32,
+    /// Bytes that were gathered since the last probe.
+    unprobed: AtomicUsize,
+}
+
+impl Default for Readahead {
+    /// The first batch is probed.
+    fn default() -> Self {
+        Self { patience: AtomicU32::new(0), unprobed: AtomicUsize::new(BYTES_PER_PROBE) }
+    }
 }
 
 impl Readahead {
@@ -51,6 +64,9 @@ impl Readahead {
             return false;
         }
         let patience = self.patience.load(Ordering::Relaxed);
+        if patience == 0 && !self.is_probed(count.saturating_mul(len)) {
+            return false;
+        }
         let probes = if patience == 0 { PROBES_WARM } else { PROBES_COLD.min(count) };
         // The last one too: of a scan the system may have read the beginning.
         let is_missing = (1..=probes).any(|probe| !is_cached(count * probe / probes - 1));
@@ -60,6 +76,19 @@ impl Readahead {
             self.patience.store(patience - 1, Ordering::Relaxed);
         }
         is_missing
+    }
+
+    /// Whether a batch of so many bytes is probed, after others that were all
+    /// there. Several threads may miscount, which does no harm.
+    fn is_probed(&self, bytes: usize) -> bool {
+        if bytes >= BYTES_PER_PROBE {
+            return true;
+        }
+        let unprobed = self.unprobed.load(Ordering::Relaxed);
+        let is_probed = unprobed >= BYTES_PER_PROBE;
+        let before = if is_probed { 0 } else { unprobed };
+        self.unprobed.store(before + bytes.max(BATCH_BYTES_MIN), Ordering::Relaxed);
+        is_probed
     }
 }
 
@@ -139,7 +168,7 @@ mod tests {
         let readahead = Readahead::default();
         let probes = |missing: &[usize]| {
             let mut probed = Vec::new();
-            let is_due = readahead.is_due(256, 100, |position| {
+            let is_due = readahead.is_due(256, BYTES_PER_PROBE / 256, |position| {
                 probed.push(position);
                 !missing.contains(&position)
             });
@@ -153,6 +182,24 @@ mod tests {
         assert_eq!(probes(&[]), (false, vec![255]));
         assert_eq!(probes(&[255]), (true, vec![255]));
         assert_eq!(probes(&[31]), (true, vec![31]), "one that is missing is enough");
+    }
+
+    #[test]
+    fn of_short_batches_that_were_there_few_are_probed() {
+        let readahead = Readahead::default();
+        let probed = |len| {
+            let mut is_probed = false;
+            readahead.is_due(256, len, |_| {
+                is_probed = true;
+                true
+            });
+            is_probed
+        };
+        let of = |len| (0..16).map(|_| u8::from(probed(len))).collect::<Vec<_>>();
+        let every_eighth = [1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(of(1), every_eighth);
+        assert_eq!(of(BYTES_PER_PROBE / 512), [1, 0].repeat(8));
+        assert_eq!(of(BYTES_PER_PROBE / 256), [1].repeat(16));
     }
 
     #[test]

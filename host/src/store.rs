@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,6 +19,7 @@ use crate::gather::Places;
 use crate::handle::Handle;
 use crate::inspect::Inspection;
 use crate::options::{Io, OpenOptions, Verify};
+use crate::process;
 use crate::view::View;
 
 /// An open store.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use zrecord_core::Result;
 use zrecord_core::codec::Codec;
 use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
 use zrecord_core::storage::Span;
+use zrecord_core::{Error, Result};
 
 use crate::copying::{PARALLEL_WEIGHT_MIN, PREFETCH_DISTANCE, SHARES_PER_THREAD};
 use crate::gather::{Touched, to_usize, too_short};
@@ -116,34 +116,56 @@ impl<'a> Strided<'a> {
     }
 
     fn copy(&self, indices: &[u64], dst: &mut [u8]) -> Result<()> {
-        // What is hashed next had better stay in the cache.
-        let streams = self.streams && self.checks.is_none();
+        match &self.checks {
+            Some(checks) => self.copy_and_check(indices, dst, checks),
+            None if self.streams => {
+                self.copy_by(indices, dst, |at, record| self.mapping.stream(at, record))
+            }
+            None => self.copy_by(indices, dst, |at, record| self.mapping.copy(at, record)),
+        }
+    }
+
+    fn copy_by(
+        &self,
+        indices: &[u64],
+        dst: &mut [u8],
+        copy: impl Fn(usize, &mut [u8]) -> bool,
+    ) -> Result<()> {
+        let distance = prefetch_distance(self.record_len);
+        let records = dst.chunks_exact_mut(self.record_len);
+        for (position, (&index, record)) in indices.iter().zip(records).enumerate() {
+            if let Some(&ahead) = indices.get(position + distance) {
+                self.mapping.prefetch(self.offset(ahead), self.record_len);
+            }
+            if !copy(self.offset(index), record) {
+                return Err(self.not_mapped(index));
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_and_check(&self, indices: &[u64], dst: &mut [u8], checks: &Checks<'_>) -> Result<()> {
         let distance = prefetch_distance(self.record_len);
         let mut verified = 0;
         let records = dst.chunks_exact_mut(self.record_len);
         for (position, (&index, record)) in indices.iter().zip(records).enumerate() {
             if let Some(&ahead) = indices.get(position + distance) {
                 self.mapping.prefetch(self.offset(ahead), self.record_len);
-                if let Some(checks) = &self.checks {
-                    checks.table.prefetch(ahead);
-                }
+                checks.table.prefetch(ahead);
             }
-            let copied = match streams {
-                true => self.mapping.stream(self.offset(index), record),
-                false => self.mapping.copy(self.offset(index), record),
-            };
-            if !copied {
-                return Err(too_short(index, &self.touched.last.1, 0));
+            if !self.mapping.copy(self.offset(index), record) {
+                return Err(self.not_mapped(index));
             }
             // Hashed where it was just written, which is in the cache.
-            if let Some(checks) = &self.checks {
-                verified += u64::from(checks.check(index, record)?);
-            }
+            verified += u64::from(checks.check(index, record)?);
         }
-        if let Some(checks) = &self.checks {
-            checks.snapshot.verified.count_in(verified);
-        }
+        checks.snapshot.verified.count_in(verified);
         Ok(())
+    }
+
+    #[cold]
+    fn not_mapped(&self, index: u64) -> Error {
+        too_short(index, &self.touched.last.1, 0)
     }
 
     fn offset(&self, index: u64) -> usize {

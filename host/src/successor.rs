@@ -11,7 +11,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::process;
 
 use zrecord_core::Error as CoreError;
 use zrecord_core::storage::FileName;
@@ -19,6 +18,7 @@ use zrecord_core::storage::FileName;
 use crate::directory::{create_directories, sync_directory};
 use crate::error::{Error, Result};
 use crate::lock::{self, Presence, WriterLock};
+use crate::process;
 use crate::writing::draw_id;
 
 /// How often a directory is made anew when another run takes it for a dead

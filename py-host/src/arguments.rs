@@ -1,6 +1,6 @@
 //! Arrays of NumPy as the host takes them.
 
-use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1};
+use numpy::{BorrowError, Element, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -49,17 +49,20 @@ pub(crate) fn copy<T: Element + Copy>(array: &Bound<'_, PyArray1<T>>) -> PyResul
 pub(crate) fn borrow<'py, T: Element>(
     array: &Bound<'py, PyArray1<T>>,
 ) -> PyResult<PyReadonlyArray1<'py, T>> {
-    array.try_readonly().map_err(|_| in_use())
+    array.try_readonly().map_err(not_ours)
 }
 
 /// An array to write to without the GIL.
 pub(crate) fn borrow_mut<'py, T: Element>(
     array: &Bound<'py, PyArray1<T>>,
 ) -> PyResult<PyReadwriteArray1<'py, T>> {
-    array.try_readwrite().map_err(|_| in_use())
+    array.try_readwrite().map_err(not_ours)
 }
 
-fn in_use() -> PyErr {
-    let message = "the array cannot be used: it is read-only, or another call is writing to it";
+fn not_ours(error: BorrowError) -> PyErr {
+    let message = match error {
+        BorrowError::NotWriteable => "the array to write to is read-only",
+        _ => "the array cannot be used: another call is writing to it",
+    };
     errors::new("InvalidArgumentError", message)
 }

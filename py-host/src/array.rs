@@ -10,6 +10,9 @@
 //!    zeros.
 //! 3. An array over it holds a reference to `owner`, lies inside it, and has a
 //!    dtype without pointers, for which any bytes are a value.
+//!
+//! An array over the memory of another one holds a reference to that one, has
+//! the same bytes, and is writable where it is.
 #![allow(unsafe_code, reason = "arrays are made over memory that the owner keeps alive")]
 
 use std::ffi::c_int;
@@ -17,7 +20,10 @@ use std::ops::{Deref, Range};
 use std::ptr;
 
 use numpy::npyffi::{self, NpyTypes, PY_ARRAY_API, npy_intp};
-use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use numpy::{
+    PyArray1, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods,
+    dtype as dtype_of,
+};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use zrecord_host::Buffer;
@@ -92,16 +98,42 @@ impl<'py> Memory<'py> {
         // SAFETY: the range lies inside the memory, by the check above.
         let start = unsafe { self.start.add(range.start) };
         let array = from_parts(py, layout.descr(py), shape, start, flags)?;
-        let owner = self.owner.clone().into_ptr();
-        // SAFETY: `array` is a new array without a base, and `owner` an owned
-        // reference that the call takes over, also when it fails.
-        let status =
-            unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner) };
-        if status < 0 {
-            return Err(PyErr::fetch(py));
-        }
+        keep_alive(&array, self.owner.clone().into_any())?;
         Ok(array)
     }
+}
+
+/// The bytes of an array as a vector over the same memory, as writable as it is.
+///
+/// # Errors
+///
+/// `ValueError` when they are not one behind the other, or hold pointers.
+pub(crate) fn bytes_of<'py>(
+    array: &Bound<'py, PyUntypedArray>,
+) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let (py, dtype) = (array.py(), array.dtype());
+    if !array.is_c_contiguous() || dtype.has_object() {
+        return Err(PyValueError::new_err("an array that is no run of bytes"));
+    }
+    let len = npy_intp::try_from(array.len() * dtype.itemsize()).map_err(|_| too_large())?;
+    // SAFETY: points into the array object, which `array` holds.
+    let fields = unsafe { npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr()) };
+    // SAFETY: as above; read with the GIL, so that nobody changes them.
+    let (start, flags) = unsafe { ((*fields).data, (*fields).flags) };
+    let flags = flags & npyffi::NPY_ARRAY_WRITEABLE;
+    let bytes = from_parts(py, dtype_of::<u8>(py), vec![len], start.cast(), flags)?;
+    keep_alive(&bytes, array.clone().into_any())?;
+    Ok(bytes.cast_into()?)
+}
+
+/// Has a new array hold whatever its memory belongs to.
+fn keep_alive<'py>(array: &Bound<'py, PyAny>, owner: Bound<'py, PyAny>) -> PyResult<()> {
+    let py = array.py();
+    // SAFETY: `array` is a new array without a base, and `owner` an owned
+    // reference that the call takes over, also when it fails.
+    let status =
+        unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), owner.into_ptr()) };
+    if status < 0 { Err(PyErr::fetch(py)) } else { Ok(()) }
 }
 
 /// A new C-contiguous array over memory that it does not own yet.
@@ -117,7 +149,7 @@ fn from_parts<'py>(
     let array_type = unsafe { npyffi::get_type_object(py, NpyTypes::PyArray_Type) };
     // SAFETY: `descr` is an owned reference, which the call takes over; `shape`
     // has `dimensions` sizes; `start` is valid for the bytes that the shape and
-    // the dtype need (the caller's check and invariant 3).
+    // the dtype need (the caller's check; invariant 3, or the other array's).
     let array = unsafe {
         PY_ARRAY_API.PyArray_NewFromDescr(
             py,

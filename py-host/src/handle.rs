@@ -1,10 +1,11 @@
 //! Handles that outlive a fork.
 
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use arc_swap::ArcSwap;
+
+use zrecord_host::process;
 
 use crate::errors::Result;
 use crate::records::Records;

@@ -5,11 +5,11 @@
 //! the drop waits for no thread; the end of the program does.
 
 use std::mem;
-use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use pyo3::prelude::*;
+use zrecord_host::process;
 
 struct Left {
     /// The process that has the threads.

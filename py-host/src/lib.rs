@@ -12,6 +12,7 @@ mod arguments;
 mod array;
 mod attach;
 mod batch;
+mod destination;
 mod engine;
 mod errors;
 mod handle;

@@ -13,6 +13,7 @@ use zrecord_host::BufferPool;
 
 use crate::arguments;
 use crate::batch::{self, Form};
+use crate::destination;
 use crate::errors::{self, Result};
 use crate::handle::AnyHandle;
 use crate::layout::Layout;
@@ -162,12 +163,15 @@ impl Reader {
         &self,
         py: Python<'_>,
         indices: &Bound<'_, PyAny>,
-        dst: &Bound<'_, PyArray1<u8>>,
+        out: &Bound<'_, PyAny>,
         layout: &Layout,
     ) -> Result<()> {
         let store = self.open()?;
-        let indices = arguments::indices(indices, || length(py, &*store))?;
-        let mut dst = arguments::borrow_mut(dst)?;
+        let vector = indices;
+        let indices = arguments::indices(vector, || length(py, &*store))?;
+        let bytes = destination::bytes(out, indices.len(), layout)?;
+        destination::check_apart(&bytes, vector)?;
+        let mut dst = arguments::borrow_mut(&bytes)?;
         let dst = dst.as_slice_mut().map_err(PyErr::from)?;
         let row_bytes = layout.row_bytes() as u64;
         Ok(py.detach(|| store.gather_packed(&indices, dst, row_bytes))?)

@@ -21,12 +21,12 @@ mod work;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::process;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::process;
 use state::State;
 use work::{Producing, Shared, drop_each, spawn};
 

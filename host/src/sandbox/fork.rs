@@ -4,13 +4,13 @@
 
 use std::io;
 use std::mem;
-use std::process;
 use std::sync::Arc;
 
 use zrecord_core::Error as CoreError;
 use zrecord_core::storage::FileName;
 
 use crate::error::{Error, Result};
+use crate::process;
 use crate::sandbox::store::Sandbox;
 
 impl Sandbox {

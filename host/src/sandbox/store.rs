@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wasmtime::component::{Resource, ResourceAny};
@@ -14,6 +13,7 @@ use zrecord_core::storage::{Access, Directory, FileName};
 use crate::directory::FsDirectory;
 use crate::error::{Error, Result};
 use crate::lock::{self, Presence, WriterLock};
+use crate::process;
 use crate::sandbox::bindings::store::{GuestStore, Info};
 use crate::sandbox::bindings::store_edit;
 use crate::sandbox::engine::World;

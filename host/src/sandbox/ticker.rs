@@ -1,13 +1,14 @@
 //! The clock by which calls into components are interrupted: a thread that
 //! lives as long as there are sandboxes.
 
-use std::process;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use wasmtime::Engine;
+
+use crate::process;
 
 /// How often the epoch advances, and so how exactly a limit on time is kept.
 pub(crate) const TICK: Duration = Duration::from_millis(10);

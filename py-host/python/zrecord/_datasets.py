@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from . import _index, _native
 from ._dtypes import from_spec
-from ._reading import Reading, as_destination, check_id
+from ._reading import Reading, check_id
 from .errors import BufferTooSmallError, InvalidArgumentError, SchemaError
 
 if TYPE_CHECKING:
@@ -188,18 +188,10 @@ class DenseRecords(Dataset):
         indices = _index.vector(idx)
         if out is None:
             return self._fetch(indices)
-        destination = as_destination(out, "out")
-        # What was made of an array lies inside of it, or elsewhere altogether.
-        if np.may_share_memory(idx if isinstance(idx, np.ndarray) else indices, out):
+        # What the vector was made of; the vector itself is compared natively.
+        if idx is not indices and isinstance(idx, np.ndarray) and np.may_share_memory(idx, out):
             raise InvalidArgumentError("out overlaps the indices")
-        expected = (len(indices), *self._item_shape)
-        if out.dtype != self._dtype:
-            raise InvalidArgumentError(f"out has dtype {out.dtype}, not {self._dtype}")
-        if out.shape != expected:
-            small = out.size < np.prod(expected, dtype=np.int64)
-            error = BufferTooSmallError if small else InvalidArgumentError
-            raise error(f"out has shape {out.shape}, not {expected}")
-        self._native.take_into(indices, destination, self._layout)
+        self._native.take_into(indices, out, self._layout)
         return out
 
     def __iter__(self) -> Iterator[Any]:
