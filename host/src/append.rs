@@ -1,10 +1,9 @@
-//! Appending: packing in parallel, then one ordered commit by the core's
-//! writer.
+//! Appending: packing in parallel, writing in order by the core's writer, and
+//! one commit.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use rayon::prelude::*;
 use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::codec::pack::{Arena, PackEncoder, PackedRecord, Packer};
 use zrecord_core::codec::{Codec, CodecError};
@@ -34,10 +33,17 @@ pub(crate) struct Records<'a> {
     bounds: Vec<usize>,
 }
 
-/// What one thread has packed.
-struct Part {
-    arena: Arena,
+/// Some neighbouring records, packed.
+struct Part<'a> {
+    stored: Stored<'a>,
     records: Vec<PackedRecord>,
+}
+
+/// Where the stored bytes of records are.
+enum Stored<'a> {
+    /// Raw records go out from where the caller has them.
+    InPlace(&'a [u8]),
+    Packed(Arena),
 }
 
 impl SharedPacker {
@@ -45,8 +51,14 @@ impl SharedPacker {
         Self { packer, encoders: Mutex::default() }
     }
 
-    fn pack(&self, records: &Records<'_>, range: Range<usize>) -> Result<Part> {
-        let mut arena = Arena::with_capacity(records.bytes(&range));
+    fn pack<'a>(&self, records: &Records<'a>, range: Range<usize>) -> Result<Part<'a>> {
+        if self.packer.is_raw() {
+            let stored = Stored::InPlace(records.bytes(&range));
+            let described = range.map(|position| PackedRecord::raw(records.get(position)));
+            let records = described.collect::<Result<_, _>>().map_err(unsupported)?;
+            return Ok(Part { stored, records });
+        }
+        let mut arena = Arena::with_capacity(records.bytes(&range).len());
         let mut packed = Vec::with_capacity(range.len());
         let mut encoder = self.lock().pop().unwrap_or_default();
         for position in range {
@@ -54,11 +66,21 @@ impl SharedPacker {
             packed.push(self.packer.pack(&mut encoder, record, &mut arena).map_err(unsupported)?);
         }
         self.lock().push(encoder);
-        Ok(Part { arena, records: packed })
+        Ok(Part { stored: Stored::Packed(arena), records: packed })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<PackEncoder<Libzstd>>> {
         self.encoders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Part<'_> {
+    fn segment(&self) -> Segment<'_> {
+        let bytes = match &self.stored {
+            Stored::InPlace(bytes) => bytes,
+            Stored::Packed(arena) => arena.bytes(),
+        };
+        Segment { bytes, records: &self.records }
     }
 }
 
@@ -97,8 +119,12 @@ impl<'a> Records<'a> {
         &self.src[self.bounds[position]..self.bounds[position + 1]]
     }
 
-    fn bytes(&self, range: &Range<usize>) -> usize {
-        self.bounds[range.end] - self.bounds[range.start]
+    fn bytes(&self, range: &Range<usize>) -> &'a [u8] {
+        &self.src[self.bounds[range.start]..self.bounds[range.end]]
+    }
+
+    fn lens(&self) -> impl Iterator<Item = u64> {
+        self.bounds.windows(2).map(|pair| (pair[1] - pair[0]) as u64)
     }
 
     /// All of them, without what lies before the first.
@@ -113,8 +139,7 @@ impl<'a> Records<'a> {
     }
 
     fn check_lens(&self, limit: u64) -> Result<()> {
-        for (pair, index) in self.bounds.windows(2).zip(0..) {
-            let len = (pair[1] - pair[0]) as u64;
+        for (len, index) in self.lens().zip(0..) {
             if len > limit {
                 return Err(Error::TooLarge { index, len, limit });
             }
@@ -122,8 +147,10 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Cuts the records into parts of about `bytes`.
-    fn parts(&self, bytes: usize) -> Vec<Range<usize>> {
+    /// Cuts the records into parts for so many threads.
+    fn parts(&self, threads: usize) -> Vec<Range<usize>> {
+        let bytes = self.all().len() / (threads * PARTS_PER_THREAD).max(1);
+        let bytes = bytes.clamp(PART_BYTES_MIN, PART_BYTES_MAX);
         let mut parts = Vec::new();
         let mut start = 0;
         while start < self.len() {
@@ -154,57 +181,38 @@ impl Handle {
             Some(codec) => codec,
             None => self.codec()?,
         };
-        // The lock is taken before the work, and not held during it: several
-        // threads pack at once, and commit one after the other.
         let packer = self.write(&reading.files)?.get()?.packer(codec, &self.options)?;
-        let parts = self.pack(&packer, &records)?;
-        let segments: Vec<Segment<'_>> = match packer.packer.is_raw() {
-            // Raw records go out from where they are.
-            true => {
-                let packed = parts.first().map_or(&[][..], |part| &part.records);
-                vec![Segment { bytes: records.all(), records: packed }]
-            }
-            false => parts
-                .iter()
-                .map(|part| Segment { bytes: part.arena.bytes(), records: &part.records })
-                .collect(),
+        let parts = records.parts(self.threads);
+        let pack = |part| packer.pack(&records, part);
+        // What keeps one thread busy is done before the store is locked, so
+        // that several callers pack at once.
+        let is_alone = self.threads < 2 || parts.len() < 2;
+        let packed = match is_alone && !packer.packer.is_raw() {
+            true => Some(parts.iter().cloned().map(pack).collect::<Result<Vec<_>>>()?),
+            false => None,
         };
-        let segments = if records.len() == 0 { Vec::new() } else { segments };
         let mut guard = self.write(&reading.files)?;
-        let writing = guard.get()?;
-        let result = match commits {
-            true => writing.writer.append(&segments),
-            false => writing.writer.stage(&segments),
+        let writer = &mut guard.get()?.writer;
+        writer.check_lens(records.lens())?;
+        let before = writer.savepoint();
+        let first = writer.stage(&[])?;
+        let mut stage = |part: &Part<'_>| writer.stage(&[part.segment()]).map(drop);
+        let staged = match &packed {
+            Some(packed) => packed.iter().try_for_each(stage),
+            // Some are written while others are packed.
+            None => pool::in_order(self.threads, parts, pack, |part| stage(&part?)),
         };
-        self.publish(&reading.files, *writing.writer.commit())?;
-        result
+        let result = staged.and_then(|()| if commits { writer.commit_staged() } else { Ok(()) });
+        if result.is_err() {
+            writer.roll_back(before);
+        }
+        self.publish(&reading.files, *writer.commit())?;
+        result.map(|()| first)
     }
 
     /// The codec of records for which none is named.
     pub(crate) fn codec(&self) -> Result<Codec> {
         Ok(self.schema()?.map_or(self.options.codec, |schema| schema.codec()))
-    }
-
-    fn pack(&self, packer: &SharedPacker, records: &Records<'_>) -> Result<Vec<Part>> {
-        let total = records.bytes(&(0..records.len()));
-        let part_bytes = total / (self.threads * PARTS_PER_THREAD).max(1);
-        let ranges = records.parts(part_bytes.clamp(PART_BYTES_MIN, PART_BYTES_MAX));
-        let pool = if ranges.len() > 1 { pool::pool(self.threads) } else { None };
-        if packer.packer.is_raw() {
-            let describe = |position| PackedRecord::raw(records.get(position)).map_err(unsupported);
-            let packed: Result<Vec<_>> = match pool {
-                Some(pool) => {
-                    pool.install(|| (0..records.len()).into_par_iter().map(describe).collect())
-                }
-                None => (0..records.len()).map(describe).collect(),
-            };
-            return Ok(vec![Part { arena: Arena::default(), records: packed? }]);
-        }
-        let pack = |range| packer.pack(records, range);
-        match pool {
-            Some(pool) => pool.install(|| ranges.into_par_iter().map(pack).collect()),
-            None => ranges.into_iter().map(pack).collect(),
-        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The threads of this process: one pool that every store shares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::env;
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use arc_swap::ArcSwapOption;
@@ -59,6 +59,9 @@ fn invalid(argument: &'static str, found: &str) -> Error {
     let reason = format!("{found:?} is not a number of threads, from 1 to {THREADS_MAX}");
     Error::InvalidArgument { argument, reason }
 }
+
+/// Results that are made before they are wanted, in order.
+const AHEAD_PER_THREAD: usize = 3;
 
 /// The pool of that many threads; `None` when one thread is all there is, or
 /// the system gives no more.
@@ -119,6 +122,38 @@ pub(crate) fn share_out<S: Send, E: Send>(
     }
     let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     failure.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// Does `work` on every item, on up to `threads` threads, and hands the results
+/// to `take` on the caller's, in the order of the items. A few are worked on
+/// ahead. Ends at the first failure of `take`.
+pub(crate) fn in_order<I: Send, O: Send, E>(
+    threads: usize,
+    items: Vec<I>,
+    work: impl Fn(I) -> O + Sync,
+    mut take: impl FnMut(O) -> Result<(), E>,
+) -> Result<(), E> {
+    let Some(pool) = (if items.len() > 1 { pool(threads) } else { None }) else {
+        return items.into_iter().try_for_each(|item| take(work(item)));
+    };
+    let work = &work;
+    pool.in_place_scope(|scope| {
+        let mut items = items.into_iter();
+        let mut under_way = VecDeque::new();
+        loop {
+            while under_way.len() < threads * AHEAD_PER_THREAD
+                && let Some(item) = items.next()
+            {
+                let (sender, receiver) = mpsc::sync_channel(1);
+                scope.spawn(move |_| drop(sender.send(work(item))));
+                under_way.push_back(receiver);
+            }
+            let Some(next) = under_way.pop_front() else { return Ok(()) };
+            // One that panicked has sent nothing; the scope passes that on.
+            let Ok(output) = next.recv() else { return Ok(()) };
+            take(output)?;
+        }
+    })
 }
 
 fn insert(process: u32, threads: usize, pool: &Arc<ThreadPool>) {

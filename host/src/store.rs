@@ -211,15 +211,16 @@ impl Store {
     /// what lies before `offsets[0]` is skipped. Returns the index of the
     /// first. Not synced: see [`sync`](Self::sync).
     ///
-    /// A call holds the packed bytes of all its records in memory; whoever has
-    /// more than fits calls once a block.
+    /// With one thread a call holds the packed bytes of all its records in
+    /// memory, with more those of some; whoever has more than fits calls once
+    /// a block.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for offsets that decrease or pass the end, or a
-    /// dictionary codec in a store that has none; `TooLarge`, `Full`,
+    /// dictionary codec in a store that has none; `TooLarge`,
     /// `SchemaMismatch`, `Busy`, `ReadOnly`: all before anything is written.
-    /// After an IO error the store is as it was.
+    /// After `Full` or an IO error the store is as it was.
     pub fn append(&self, src: &[u8], offsets: &[u64], codec: Option<Codec>) -> Result<u64> {
         self.change(|handle| handle.append(src, offsets, codec, true))
     }

@@ -31,6 +31,9 @@ pub(super) struct Staged {
     bytes: u64,
 }
 
+/// What was staged at some time.
+pub struct Savepoint(Option<Staged>);
+
 /// Where records go, before anything is written.
 struct Placement {
     entries: Vec<u8>,
@@ -58,15 +61,29 @@ impl<D: Directory> Writer<D> {
     /// before anything is written; [`Error::Io`] after which the store is as
     /// it was.
     pub fn append(&mut self, segments: &[Segment<'_>]) -> Result<u64> {
-        let staged_before = self.staged.clone();
-        let first = self.stage(segments)?;
-        if let Err(error) = self.commit_staged() {
-            let base = staged_before.as_ref().map_or(*self.commit(), |staged| staged.commit);
-            self.cut_to(&base);
-            self.staged = staged_before;
-            return Err(error);
+        let before = self.savepoint();
+        let appended = self.stage(segments).and_then(|first| {
+            self.commit_staged()?;
+            Ok(first)
+        });
+        if appended.is_err() {
+            self.roll_back(before);
         }
-        Ok(first)
+        appended
+    }
+
+    /// What is staged now, for [`roll_back`](Self::roll_back).
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(self.staged.clone())
+    }
+
+    /// Takes back what was staged since, if nothing was committed since.
+    pub fn roll_back(&mut self, savepoint: Savepoint) {
+        let base = savepoint.0.as_ref().map_or(*self.commit(), |staged| staged.commit);
+        if self.staged.as_ref().is_some_and(|staged| staged.commit != base) {
+            self.cut_to(&base);
+        }
+        self.staged = savepoint.0;
     }
 
     /// Writes records past the end of the store, where nobody sees them until
@@ -79,7 +96,8 @@ impl<D: Directory> Writer<D> {
     pub fn stage(&mut self, segments: &[Segment<'_>]) -> Result<u64> {
         self.check_writable()?;
         let base = self.staged.as_ref().map_or(*self.commit(), |staged| staged.commit);
-        self.check_records(&base, segments)?;
+        let records = segments.iter().flat_map(|segment| segment.records);
+        self.check_lens(records.map(|record| u64::from(record.len)))?;
         let placement = self.place(base, segments)?;
         if placement.commit.length == base.length {
             return Ok(base.length);
@@ -137,13 +155,18 @@ impl<D: Directory> Writer<D> {
         }
     }
 
-    /// Everything that can be refused before a byte is written.
-    fn check_records(&self, base: &Commit, segments: &[Segment<'_>]) -> Result<()> {
+    /// Refuses what needs no packing to be refused: the lengths of records, in
+    /// bytes, that are to be appended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`], [`Error::SchemaMismatch`], [`Error::Full`], and
+    /// [`Error::Unsupported`] for an empty record in a classic store.
+    pub fn check_lens(&self, lens: impl Iterator<Item = u64>) -> Result<()> {
         let schema = self.reader.schema()?;
         let limit = self.format().record_len_max();
         let mut index = 0;
-        for record in segments.iter().flat_map(|segment| segment.records) {
-            let len = u64::from(record.len);
+        for len in lens {
             if len > limit {
                 return Err(Error::TooLarge { index, len, limit });
             }
@@ -160,6 +183,7 @@ impl<D: Directory> Writer<D> {
             }
             index += 1;
         }
+        let base = self.staged.as_ref().map_or(*self.commit(), |staged| staged.commit);
         let limit = self.format().length_max();
         if base.length.saturating_add(index) > limit {
             let length = base.length;

@@ -31,7 +31,7 @@ mod takeover;
 
 use append::Staged;
 
-pub use append::Segment;
+pub use append::{Savepoint, Segment};
 pub use compact::{Compaction, Progress};
 
 /// A writer syncs by itself after this many appended bytes, so that recovery
