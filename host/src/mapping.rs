@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -19,9 +20,14 @@ pub(crate) const MAPS_PAST_END: bool = cfg!(unix);
 /// Whether address space is large enough to reserve whole chunks in it.
 pub(crate) const ROOMY: bool = cfg!(target_pointer_width = "64");
 
-/// How much of a record is asked for ahead; the processor sees by itself where
-/// a longer copy is going.
+/// How much of a record is asked for ahead. The processor sees by itself where
+/// a longer copy is going, but not past the end of a page: of the further ones
+/// the beginning is asked for too, and so where they lie.
 const PREFETCH_BYTES: usize = 256;
+const PREFETCH_PAGE_BYTES: usize = 128;
+/// Of a record that is longer much of that would be gone before it is used.
+const PREFETCH_PAGES_MAX: usize = 16;
+const PAGE_SIZE: usize = 4096;
 const CACHE_LINE: usize = 64;
 
 /// A part of a file, mapped for reading.
@@ -123,16 +129,19 @@ impl Mapping {
         true
     }
 
-    /// Asks the processor for the first bytes at `offset`, which are about to
-    /// be read. Only a hint: nothing happens when they are not mapped, or
+    /// Asks the processor for the first of the bytes at `offset`, which are about
+    /// to be read. Only a hint: nothing happens when they are not mapped, or
     /// where there is no such instruction.
     pub(crate) fn prefetch(&self, offset: usize, len: usize) {
-        let len = len.min(PREFETCH_BYTES);
-        if let Some(start) = self.pointer(offset, len) {
-            (0..len)
-                .step_by(CACHE_LINE)
-                .for_each(|line| vectors::prefetch(start.wrapping_add(line)));
-        }
+        let Some(start) = self.pointer(offset, len) else { return };
+        let ask = |lines: Range<usize>| {
+            let lines = lines.start..lines.end.min(len);
+            lines.step_by(CACHE_LINE).for_each(|at| vectors::prefetch(start.wrapping_add(at)));
+        };
+        ask(0..PREFETCH_BYTES);
+        let next_page = PAGE_SIZE - start.addr() % PAGE_SIZE;
+        let pages = (next_page..len).step_by(PAGE_SIZE).take(PREFETCH_PAGES_MAX);
+        pages.for_each(|page| ask(page..page + PREFETCH_PAGE_BYTES));
     }
 
     /// Asks the system to read the bytes at `offset` into memory, if they are
@@ -194,7 +203,8 @@ mod vectors {
     };
     use std::{array, ptr};
 
-    const PAGE_SIZE: usize = 4096;
+    use super::{CACHE_LINE, PAGE_SIZE};
+
     /// A destination that lies less than this many bytes past its source,
     /// modulo a page, makes glibc's copy five times slower on Zen 3: each load
     /// seems to depend on the store just before it. It is the common case of
@@ -208,6 +218,9 @@ mod vectors {
     const VECTOR: usize = size_of::<__m128i>();
     const VECTORS_PER_BLOCK: usize = 8;
     const BLOCK: usize = VECTOR * VECTORS_PER_BLOCK;
+    /// How far ahead of a long copy its source is asked for, in bytes: the
+    /// processor looks ahead no farther than to the end of a page.
+    const AHEAD: usize = 1024;
 
     /// Copies as many bytes as `dst` has.
     ///
@@ -219,7 +232,7 @@ mod vectors {
     pub(super) unsafe fn copy(source: *const u8, dst: &mut [u8]) {
         if dst.len() <= SHORT_LEN_MAX {
             // SAFETY: the caller's promise.
-            return unsafe { copy_blocks(source, dst, store) };
+            return unsafe { copy_blocks::<0>(source, dst, store) };
         }
         let distance = dst.as_ptr().addr().wrapping_sub(source.addr()) % PAGE_SIZE;
         if distance == 0 || distance >= TRAP_BYTES {
@@ -228,7 +241,7 @@ mod vectors {
             return;
         }
         // SAFETY: the caller's promise.
-        unsafe { copy_blocks(source, dst, store) };
+        unsafe { copy_blocks::<AHEAD>(source, dst, store) };
     }
 
     /// As [`copy`], with stores that leave the cache as it is: each line is
@@ -248,7 +261,7 @@ mod vectors {
         // SAFETY: the first of the bytes that can be read.
         unsafe { ptr::copy_nonoverlapping(source, head.as_mut_ptr(), head.len()) };
         // SAFETY: the rest of them.
-        unsafe { copy_blocks(source.wrapping_add(head.len()), aligned, store_past_cache) };
+        unsafe { copy_blocks::<AHEAD>(source.wrapping_add(head.len()), aligned, store_past_cache) };
         // So that other threads see what was written once they see what comes
         // after it.
         // SAFETY: every processor of this architecture has the instruction.
@@ -256,12 +269,13 @@ mod vectors {
     }
 
     /// Copies a block of vectors at a time: all are loaded before any is stored.
+    /// What lies `AHEAD` bytes on is asked for, unless that is 0.
     ///
     /// # Safety
     ///
     /// As of [`copy`].
     #[inline(always)]
-    unsafe fn copy_blocks(
+    unsafe fn copy_blocks<const AHEAD: usize>(
         source: *const u8,
         dst: &mut [u8],
         store: impl Fn(&mut [u8; VECTOR], __m128i),
@@ -269,6 +283,10 @@ mod vectors {
         let (blocks, rest) = dst.as_chunks_mut::<BLOCK>();
         let mut source = source;
         for block in blocks {
+            if AHEAD > 0 {
+                prefetch(source.wrapping_add(AHEAD));
+                prefetch(source.wrapping_add(AHEAD + CACHE_LINE));
+            }
             let loaded: [__m128i; VECTORS_PER_BLOCK] = array::from_fn(|at| {
                 let vector = source.wrapping_add(at * VECTOR).cast();
                 // SAFETY: within the bytes that can be read, a block of them
