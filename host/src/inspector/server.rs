@@ -5,7 +5,9 @@
 //! one is given up as soon as another client waits.
 
 use std::io;
+use std::mem;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,6 +59,8 @@ pub struct Server {
     desk: Arc<Desk>,
     address: SocketAddr,
     threads: Vec<JoinHandle<()>>,
+    /// The process whose threads they are.
+    process: u32,
 }
 
 impl Server {
@@ -66,7 +70,7 @@ impl Server {
         let (sender, receiver) = sync_channel(QUEUE);
         let receiver = Arc::new(Mutex::new(receiver));
         // Made first, so that its end ends those threads that could be started.
-        let mut server = Self { desk, address, threads: Vec::new() };
+        let mut server = Self { desk, address, threads: Vec::new(), process: process::id() };
         for _ in 0..THREADS {
             let (desk, receiver) = (Arc::clone(&server.desk), Arc::clone(&receiver));
             server.spawn(move || desk.work(&receiver))?;
@@ -85,6 +89,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // A forked child has the socket, but none of the threads.
+        if process::id() != self.process {
+            self.threads.drain(..).for_each(mem::forget);
+            return;
+        }
         self.desk.state.ended.store(true, Ordering::Relaxed);
         // Whoever waits for a connection is given one to look up.
         drop(TcpStream::connect(self.address));
