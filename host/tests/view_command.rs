@@ -63,6 +63,17 @@ impl Viewing {
         line.trim_end().to_owned()
     }
 
+    /// Where a path leads to, if it leads anywhere.
+    fn location(&self, path: &str) -> Option<String> {
+        let mut client = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
+        write!(client, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut reply = String::new();
+        client.read_to_string(&mut reply).unwrap();
+        let location = reply.split("\r\nLocation: ").nth(1)?;
+        assert!(reply.starts_with("HTTP/1.1 303 See Other\r\n"), "{reply}");
+        location.split("\r\n").next().map(str::to_owned)
+    }
+
     /// Ends it as Ctrl-C does; what it said besides.
     fn interrupt(mut self) -> (std::process::ExitStatus, String, String) {
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -188,7 +199,14 @@ fn the_browser_is_opened_unless_it_must_not_be() {
     while !opened.exists() {
         std::thread::yield_now();
     }
-    assert_eq!(fs::read_to_string(&opened).unwrap(), viewing.address);
+    let told = fs::read_to_string(&opened).unwrap();
+    assert!(!told.contains(viewing.token()), "others may see what programs are started with");
+    let (origin, path) = told.split_at(told.rfind("/?ticket=").unwrap());
+    let elsewhere = path.replacen("/?", "/dense_raw/meta.zr?", 1);
+    assert_eq!(viewing.location(&elsewhere), None, "it leads to the page alone");
+    assert_eq!(viewing.location(&format!("{}0", path)), None);
+    assert_eq!(viewing.address.strip_prefix(origin), viewing.location(path).as_deref());
+    assert_eq!(viewing.location(path), None, "it is good for once");
     let (_, _, err) = viewing.interrupt();
     assert_eq!(err, "");
 }

@@ -146,7 +146,12 @@ def test_the_browser_is_opened(tmp_path: Path, store: Path) -> None:
     with viewing(store, PATH=str(program.parent)) as (_, address):
         while not opened.exists():
             os.sched_yield()
-        assert opened.read_text() == address
+        # It is given an address that works once, since others may see it.
+        with urllib.request.urlopen(opened.read_text(), timeout=60) as reply:
+            assert reply.url == address
+            assert reply.read().startswith(b"<!doctype html>")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(opened.read_text(), timeout=60)
 
 
 @needs_inspector

@@ -13,6 +13,7 @@ use super::folder::ServedFile;
 pub enum Status {
     Ok,
     PartialContent,
+    SeeOther,
     BadRequest,
     Forbidden,
     NotFound,
@@ -28,6 +29,7 @@ impl Status {
         match self {
             Self::Ok => "200 OK",
             Self::PartialContent => "206 Partial Content",
+            Self::SeeOther => "303 See Other",
             Self::BadRequest => "400 Bad Request",
             Self::Forbidden => "403 Forbidden",
             Self::NotFound => "404 Not Found",
@@ -94,8 +96,8 @@ impl Answer {
         }
     }
 
-    /// Why there is nothing to be had.
-    pub fn refusal(status: Status, text: &str) -> Self {
+    /// A line of text: why there is nothing to be had here.
+    pub fn text(status: Status, text: &str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", Body::Text(format!("{text}\n")))
     }
 

@@ -14,7 +14,8 @@
 //! and keeps everything else back:
 //!
 //! - It listens on 127.0.0.1 and answers requests that name this machine as
-//!   their host and carry the token of the address, GET and HEAD alone.
+//!   their host and carry the token of the address, GET and HEAD alone. A
+//!   browser that is started here shows a ticket first, which is good for once.
 //! - There are two kinds of paths: the page, and `/NAME/FILE`, where NAME is
 //!   that of the store and FILE one of the names that files of a store have.
 //!   Nothing that a client sends becomes a path of the file system.
@@ -29,7 +30,7 @@
 //! | `rules` | who is answered, and with what |
 //! | `answer`, `range` | status, head and body |
 //! | `folder` | the files of the store |
-//! | `token` | the secret in the address |
+//! | `token` | the secrets in addresses |
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -85,8 +86,7 @@ impl Default for InspectorOptions {
 pub struct Inspector {
     address: String,
     port: u16,
-    /// Held for its end.
-    _server: Server,
+    server: Server,
 }
 
 impl Inspector {
@@ -106,13 +106,11 @@ impl Inspector {
         let listener = listen(options.port).map_err(Error::io(path))?;
         let port = listener.local_addr().map_err(Error::io(path))?.port();
         let place = place(path);
-        let address = format!(
-            "http://127.0.0.1:{port}/?token={token}#url={place}?token={token}&record={}",
-            options.record
-        );
-        let rules = Rules::new(folder, place, token);
+        let page = format!("/?token={token}#url={place}?token={token}&record={}", options.record);
+        let address = format!("http://127.0.0.1:{port}{page}");
+        let rules = Rules::new(folder, place, page, token);
         let server = Server::start(listener, rules, options.patience).map_err(Error::io(path))?;
-        Ok(Self { address, port, _server: server })
+        Ok(Self { address, port, server })
     }
 
     /// The address of the page, with the token and the store in it.
@@ -137,11 +135,16 @@ impl Inspector {
 
     /// Opens the page in the browser of whoever runs this.
     ///
+    /// The browser is given an address that works once and leads to the page:
+    /// every user of a machine may see what its programs are started with.
+    ///
     /// # Errors
     ///
     /// When there is none that could be started.
     pub fn open_browser(&self) -> io::Result<()> {
-        open::that_detached_with_timeout(&self.address, LAUNCH)
+        let ticket = self.server.rules().issue_ticket()?;
+        let address = format!("http://127.0.0.1:{}/?ticket={ticket}", self.port);
+        open::that_detached_with_timeout(address, LAUNCH)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who is answered, and with what.
 
 use std::io::{self, ErrorKind};
+use std::sync::{Mutex, PoisonError};
 
 use zrecord_core::storage::FileName;
 
@@ -19,26 +20,58 @@ pub struct Rules {
     folder: Folder,
     /// The path of the store on this server.
     place: String,
+    /// Where the page is, with all that it is told.
+    page: String,
     token: Token,
+    /// Leads to the page, once.
+    ticket: Mutex<Option<Token>>,
 }
 
 impl Rules {
-    pub fn new(folder: Folder, place: String, token: Token) -> Self {
-        Self { folder, place, token }
+    pub fn new(folder: Folder, place: String, page: String, token: Token) -> Self {
+        Self { folder, place, page, token, ticket: Mutex::new(None) }
+    }
+
+    /// A ticket to the page, in the place of those that were not used.
+    pub fn issue_ticket(&self) -> io::Result<String> {
+        let ticket = Token::draw()?;
+        let text = ticket.to_string();
+        *self.ticket.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket);
+        Ok(text)
+    }
+
+    /// Whether a request shows the ticket, which is none from then on.
+    fn redeems_ticket(&self, request: &Request) -> bool {
+        let Some(text) = request.parameter("ticket") else { return false };
+        let mut ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_good = request.method == Method::Get
+            && request.path == "/"
+            && ticket.as_ref().is_some_and(|ticket| ticket.is(text));
+        if is_good {
+            *ticket = None;
+        }
+        is_good
     }
 
     /// What a request is answered.
     pub fn answer(&self, request: &Request) -> Answer {
         if !request.host.as_deref().is_some_and(is_this_machine) {
             let text = "This is only for a browser that asks for 127.0.0.1 or localhost.";
-            return Answer::refusal(Status::Forbidden, text);
+            return Answer::text(Status::Forbidden, text);
         }
-        if !self.has_token(request) {
-            let text = "The address lacks the token that was printed with it.";
-            return Answer::refusal(Status::Forbidden, text);
+        if self.redeems_ticket(request) {
+            return Answer::text(Status::SeeOther, "The page is there.")
+                .with("Location", &*self.page);
+        }
+        if !request.parameter("token").is_some_and(|text| self.token.is(text)) {
+            let text = match request.parameter("ticket") {
+                Some(_) => "This address was good for once. Open the one that was printed.",
+                None => "The address lacks the token that was printed with it.",
+            };
+            return Answer::text(Status::Forbidden, text);
         }
         if request.method == Method::Other {
-            return Answer::refusal(Status::MethodNotAllowed, "Only GET and HEAD.")
+            return Answer::text(Status::MethodNotAllowed, "Only GET and HEAD.")
                 .with("Allow", "GET, HEAD");
         }
         if request.path == "/" {
@@ -46,15 +79,8 @@ impl Rules {
         }
         match self.file_name(&request.path) {
             Some(name) => self.file(name, request),
-            None => Answer::refusal(Status::NotFound, "There is nothing here."),
+            None => Answer::text(Status::NotFound, "There is nothing here."),
         }
-    }
-
-    fn has_token(&self, request: &Request) -> bool {
-        let mut parameters = request.query.split('&');
-        parameters
-            .find_map(|parameter| parameter.strip_prefix("token="))
-            .is_some_and(|text| self.token.is(text))
     }
 
     /// The file of the store that a path names: its place, a slash, and
@@ -79,7 +105,7 @@ impl Rules {
             Selection::Whole => Answer::file(file, None),
             Selection::Part(part) => Answer::file(file, Some(part)),
             Selection::Unsatisfiable => {
-                Answer::refusal(Status::RangeNotSatisfiable, "The file has no such bytes.")
+                Answer::text(Status::RangeNotSatisfiable, "The file has no such bytes.")
                     .with("Content-Range", format!("bytes */{}", file.size))
                     .with("ETag", file.tag)
             }
@@ -96,7 +122,7 @@ fn refused(error: &io::Error) -> Answer {
         }
         _ => Status::InternalServerError,
     };
-    Answer::refusal(status, &error.to_string())
+    Answer::text(status, &error.to_string())
 }
 
 /// Whether a browser that says this host means the machine it runs on.

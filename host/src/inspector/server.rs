@@ -80,6 +80,11 @@ impl Server {
         Ok(server)
     }
 
+    /// What it answers by.
+    pub fn rules(&self) -> &Rules {
+        &self.desk.rules
+    }
+
     fn spawn(&mut self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let thread = thread::Builder::new().name("zrecord-view".into()).spawn(work)?;
         self.threads.push(thread);
@@ -158,5 +163,5 @@ fn malformed(status: Status) -> Answer {
         Status::HeadTooLarge => "That is more than any browser says of itself.",
         _ => "That is no request.",
     };
-    Answer::refusal(status, text)
+    Answer::text(status, text)
 }

@@ -1,4 +1,4 @@
-//! The secret in the address: whoever does not have it is not answered.
+//! The secrets in addresses: whoever has none is not answered.
 
 use std::fmt;
 use std::io;
