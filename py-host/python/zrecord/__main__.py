@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except ZrecordError as error:
-        print(f"zrecord: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"zrecord: {_one_line(error)}", file=sys.stderr)
         return 1
     return 0
 
@@ -48,6 +48,12 @@ def view(path: str, port: int, record: int, in_browser: bool) -> None:
     while True:
         # Threads of its own serve; Ctrl-C comes into this one.
         time.sleep(3600)
+
+
+def _one_line(error: ZrecordError) -> str:
+    """As the command says it: without the system's number of an error."""
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(said.split())
 
 
 def _parser() -> argparse.ArgumentParser:
