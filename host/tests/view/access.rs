@@ -1,6 +1,6 @@
 //! Who is answered, and what can be reached.
 
-use crate::client::{Reply, SECRET, Shown, request};
+use crate::client::{Reply, SECRET, Shown, draw, request};
 use crate::support::Random;
 
 /// The page, as it is built.
@@ -236,8 +236,7 @@ fn whatever_is_asked_for_only_the_store_is_answered() {
     let mut client = shown.connect();
     for _ in 0..3000 {
         let parts = 1 + random.below(5);
-        let path: String =
-            (0..parts).map(|_| PARTS[random.below(PARTS.len() as u64) as usize]).collect();
+        let path: String = (0..parts).map(|_| PARTS[draw(&mut random, PARTS.len())]).collect();
         let target = format!("/{path}?token={}", shown.token);
         client.send(&request("GET", &target, "localhost", ""));
         let reply = client.reply(false).unwrap();

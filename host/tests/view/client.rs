@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use zrecord_host::{Format, Inspector, InspectorOptions};
 
-use crate::support::{append, writable};
+use crate::support::{Random, append, writable};
 
 /// What must never be sent.
 pub const SECRET: &str = "nobody may read this";
@@ -73,6 +73,11 @@ impl Shown {
 
 pub fn request(method: &str, target: &str, host: &str, headers: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n")
+}
+
+/// A number below the limit.
+pub fn draw(random: &mut Random, limit: usize) -> usize {
+    usize::try_from(random.below(limit as u64)).unwrap()
 }
 
 /// Writes a file of that many bytes, most of which take no space.

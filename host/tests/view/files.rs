@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use zrecord_host::inspector::BLOCK;
 
-use crate::client::{Reply, SECRET, Shown, request};
+use crate::client::{Reply, SECRET, Shown, draw, request};
 use crate::support::Random;
 
 /// Writes chunk 7, which the store does not need, with bytes by chance.
 fn write_chunk(shown: &Shown, random: &mut Random, size: usize) -> Vec<u8> {
-    let bytes: Vec<u8> = (0..size).map(|_| (random.next() >> 24) as u8).collect();
+    let bytes: Vec<u8> = (0..size).map(|_| random.next().to_le_bytes()[3]).collect();
     fs::write(shown.path.join("7.zr"), &bytes).unwrap();
     bytes
 }
@@ -21,11 +21,11 @@ fn draw_range(random: &mut Random, bytes: &[u8]) -> (String, Option<std::ops::Ra
     let size = bytes.len();
     // Beyond the end at times, and often at an edge.
     let edges = [0, 1, size / 2, size.saturating_sub(1), size, size + 1, size * 3 + 7, BLOCK];
-    let mut draw = || match random.below(2) {
-        0 => edges[random.below(edges.len() as u64) as usize],
-        _ => random.below(size as u64 + 10) as usize,
+    let mut position = || match random.below(2) {
+        0 => edges[draw(random, edges.len())],
+        _ => draw(random, size + 10),
     };
-    let (one, other) = (draw(), draw());
+    let (one, other) = (position(), position());
     let (first, last) = (one.min(other), one.max(other));
     let (text, chosen) = match random.below(3) {
         0 => (format!("{first}-{last}"), first..size.min(last + 1)),
