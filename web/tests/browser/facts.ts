@@ -52,7 +52,7 @@ export async function shown(page: Page): Promise<Record<string, unknown>> {
     chunks: number(facts.chunks.value),
     chunk_bytes: number(facts.chunks.note),
     reclaimable_bytes: number(facts.reclaimable.note),
-    dictionaries: number(details.get('Dictionaries') ?? ''),
+    dictionaries: number((details.get('Dictionaries') ?? '').split(',')[0] ?? ''),
     generation: number(details.get('Generation') ?? '0'),
     clean: details.get('Closed cleanly') !== 'no',
     codecs: Object.fromEntries(

@@ -1,10 +1,12 @@
 // The numbers on the page beside those of the native command.
 
 import assert from 'node:assert/strict';
-import { basename } from 'node:path';
+import { statSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
 
-import { dropAndWait } from './browser.ts';
+import { size } from '../../src/data/format.ts';
+import { dropAndWait, showTab } from './browser.ts';
 import { compare, fact, number, shown } from './facts.ts';
 import { goldens, setting, store } from './setting.ts';
 
@@ -43,6 +45,16 @@ test('a picked folder', async () => {
   await page.locator('input[type=file]').setInputFiles(store('digits-extended-zstd_dict'));
   await page.getByRole('heading', { name: 'digits-extended-zstd_dict' }).waitFor();
   compare(await shown(page), store('digits-extended-zstd_dict'));
+  check();
+});
+
+test('dictionaries and their sizes', async () => {
+  const { page, check } = await shared.open();
+  const folder = store('digits-extended-zstd_dict');
+  await dropAndWait(page, folder);
+  await showTab(page, 'Overview');
+  const bytes = statSync(join(folder, 'dict.zr')).size;
+  await page.locator('[data-detail="Dictionaries"]', { hasText: `1, ${size(bytes)}` }).waitFor();
   check();
 });
 
