@@ -21,6 +21,18 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// The command, which hears Ctrl-C also where these tests run in the background
+/// of a shell: that ignores it, and hands that down.
+fn listening() -> Command {
+    const COMMAND: &str = env!("CARGO_BIN_EXE_zrecord");
+    if !cfg!(target_os = "linux") {
+        return Command::new(COMMAND);
+    }
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["--default-signal=INT", COMMAND]);
+    command
+}
+
 /// A command that serves, until it is dropped.
 struct Viewing {
     child: Child,
@@ -40,7 +52,7 @@ impl Viewing {
     }
 
     fn of(path: &Path, arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zrecord"));
+        let mut command = listening();
         Self::start(command.arg("view").arg(path).arg("--no-browser").args(arguments))
     }
 
@@ -180,7 +192,7 @@ fn with_opener(folder: &Path, script: &str) -> Command {
     let program = folder.join("xdg-open");
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zrecord"));
+    let mut command = listening();
     command.arg("view").arg(golden().join("dense_raw")).env("PATH", folder);
     command
 }

@@ -42,6 +42,11 @@ def store(tmp_path: Path, store_format: str) -> Path:
     return where
 
 
+def hear_interrupts() -> None:
+    """A parent in the background of a shell ignores Ctrl-C, and hands that down."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def viewing(*arguments: object, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The running command, and the address that it printed."""
@@ -51,6 +56,7 @@ def viewing(*arguments: object, **environment: str) -> Iterator[tuple[subprocess
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment},
+        preexec_fn=None if sys.platform == "win32" else hear_interrupts,
     )
     try:
         assert program.stdout is not None
