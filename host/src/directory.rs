@@ -91,8 +91,8 @@ pub(crate) fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Re
     if file.metadata()?.is_file() { Ok(file) } else { refused(IS_NOT_REGULAR) }
 }
 
-const IS_LINK: &str = "it is a symbolic link, which no file of a store may be";
-const IS_NOT_REGULAR: &str = "it is not a regular file";
+pub(crate) const IS_LINK: &str = "it is a symbolic link, which no file of a store may be";
+pub(crate) const IS_NOT_REGULAR: &str = "it is not a regular file";
 
 /// Makes names in a directory survive a loss of power.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
@@ -220,7 +220,7 @@ fn check_size_limit(_: u64) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn read_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(crate) fn read_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, buffer, offset)
 }
 
@@ -230,7 +230,7 @@ fn write_all_at(file: &fs::File, bytes: &[u8], offset: u64) -> io::Result<()> {
 }
 
 #[cfg(windows)]
-fn read_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(crate) fn read_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 

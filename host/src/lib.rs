@@ -32,6 +32,7 @@
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
 //! | `successor` | a store that grows beside the place it will take |
 //! | `sandbox` | stores that are read inside WebAssembly; with the feature of that name |
+//! | `inspector` | a page that looks into one store, on loopback; with the feature `view` |
 //! | `repair`, `salvage` | saving what is intact of a damaged store |
 #![deny(unsafe_code)]
 
@@ -49,6 +50,8 @@ mod gather;
 pub mod guard;
 mod handle;
 pub mod inspect;
+#[cfg(feature = "view")]
+pub mod inspector;
 pub mod loader;
 mod lock;
 mod mapping;
@@ -77,6 +80,8 @@ pub use convert::convert;
 pub use dataset::{DenseDataset, RaggedBatch, RaggedDataset, TypedStore};
 pub use error::{Error, Result};
 pub use inspect::Inspection;
+#[cfg(feature = "view")]
+pub use inspector::{Inspector, InspectorOptions};
 pub use loader::{
     Batch, BatchSource, Batches, BatchesOptions, BoxError, Column, Difference, Loader, LoaderError,
     LoaderOptions, LoaderState, Resumption, SharedError, StateError, Stream, StreamState, Streams,

@@ -70,6 +70,17 @@ fn a_build_without_the_sandbox_says_so() {
     }
 }
 
+#[cfg(not(feature = "view"))]
+#[test]
+fn a_build_without_the_page_says_so() {
+    let output = zrecord(&["view", text(&golden().join("dense_zstd"))]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("cargo xtask web") && said.contains("--features view"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
 #[test]
 fn inspect_keeps_its_keys() {
     let (_guard, path) = fresh();

@@ -17,6 +17,8 @@ mod engine;
 mod errors;
 mod handle;
 mod held;
+#[cfg(feature = "view")]
+mod inspector;
 mod layout;
 mod left;
 mod progress;
@@ -46,6 +48,9 @@ mod _native {
     use crate::attach::{after_fork, before_fork};
     #[pymodule_export]
     use crate::engine::Engine;
+    #[cfg(feature = "view")]
+    #[pymodule_export]
+    use crate::inspector::Inspector;
     #[pymodule_export]
     use crate::layout::Layout;
     #[pymodule_export]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import zrecord as zr
+from zrecord import _native
 
 try:
     from zrecord import sandbox
@@ -21,6 +22,11 @@ except ImportError:
 
 NO_SANDBOX = "this wheel has no sandbox: `cargo xtask test` builds one that has"
 needs_sandbox = pytest.mark.skipif(sandbox is None, reason=NO_SANDBOX)
+
+needs_inspector = pytest.mark.skipif(
+    not hasattr(_native, "Inspector"),
+    reason="this wheel has no inspector: `cargo xtask test` builds one that has",
+)
 
 READERS = [
     pytest.param(zr, id="native"),

@@ -54,6 +54,8 @@ export type RowOrError = Row | { error: string };
 /** Counts of records, as the contract has them. */
 export interface Summary {
   records: number;
+  /** Records whose entries cannot be: nothing else counts them. */
+  damaged: number;
   storedBytes: number;
   plainBytes: number;
   codecs: number[];
@@ -65,6 +67,8 @@ export interface Usage {
   chunks: number;
   chunkBytes: number;
   reclaimableBytes: number;
+  /** What those dictionaries hold that are there. */
+  dictionaryBytes: number;
   leftovers: string[];
 }
 
@@ -103,6 +107,7 @@ export interface Batches {
 export interface Calls {
   open(source: Source): Opened;
   rows(first: number, count: number): RowOrError[];
+  /** Of a damaged table perhaps fewer than were asked for, from the first on. */
   summarise(first: number, count: number): Summary;
   /** Counts of a sample that is spread over the store. */
   sample(): Summary;

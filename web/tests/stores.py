@@ -203,6 +203,17 @@ def damaged(out: Path) -> None:
     zr.from_numpy(out / "html-metadata", rows[:10], codec="raw", metadata=html)
 
 
+def bad_entries(out: Path) -> None:
+    """Many entries of a codec that does not exist, in a format without sums."""
+    folder, damaged = out / "bad-entries", range(2500, 5000, 10)
+    zr.from_numpy(folder, RNG.integers(0, 255, (5000, 10), np.uint8), "raw", format="classic")
+    with open(folder / "meta.zr", "r+b") as meta:
+        for index in damaged:
+            meta.seek(16 + 16 * index + 14)
+            meta.write(b"\x09")
+    EXPECTED["bad-entries"] = len(damaged)
+
+
 def large_classic(out: Path) -> None:
     """2^24 records, whose places tell their index."""
     folder = out / "large-classic"
@@ -264,6 +275,7 @@ def main() -> None:
     out.mkdir(parents=True)
     demo(out)
     damaged(out)
+    bad_entries(out)
     large_classic(out)
     huge_extended(out)
     million(out)

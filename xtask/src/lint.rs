@@ -8,6 +8,7 @@ use crate::steps::Steps;
 use crate::system;
 use crate::targets;
 use crate::tree::Tree;
+use crate::web;
 
 /// Check formatting, lints and documentation of the whole workspace.
 ///
@@ -49,15 +50,17 @@ pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
         command::run(clippy.args(["--", "-D", "warnings"]))
     })?;
     component::run(tree, steps, false)?;
-    steps.run("lints of the sandbox", || {
+    web::build(tree, steps)?;
+    steps.run("lints of the sandbox and of the view", || {
         let mut clippy = cargo(tree);
         clippy.arg("clippy");
         for package in ["zrecord-host", "zrecord-py", "zrecord-tests"] {
             clippy.args(["--package", package, "--features", &format!("{package}/sandbox")]);
         }
+        clippy.args(["--features", "zrecord-host/view,zrecord-py/view"]);
         command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))?;
         let mut doc = cargo(tree);
-        doc.args(["doc", "--quiet", "--package", "zrecord-host", "--features", "sandbox"]);
+        doc.args(["doc", "--quiet", "--package", "zrecord-host", "--features", "sandbox,view"]);
         command::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     })
 }

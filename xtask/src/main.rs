@@ -116,9 +116,9 @@ enum Job {
         test: bool,
     },
     /// Make the Python environment in `.venv`, with the wheel installed, but
-    /// without the sandbox, which takes long to build.
+    /// without the sandbox, which takes long to build, and the inspector.
     Python,
-    /// Build the wheel into `dist`, with the sandbox.
+    /// Build the wheel into `dist`, with the sandbox and the inspector.
     Wheel,
     /// Check formatting, lints and documentation of everything.
     Lint,

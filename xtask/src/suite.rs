@@ -13,15 +13,36 @@ use crate::python::Environment;
 use crate::steps::Steps;
 use crate::targets;
 use crate::tree::Tree;
+use crate::web;
 use crate::wheel::{self, Extent, Profile};
 
 /// The crates whose tests run natively. The wheel is tested from Python, and
 /// the component is empty here.
 const TESTED: [&str; 4] = ["zrecord-core", "zrecord-host", "zrecord-tests", "xtask"];
-/// The tests that the feature `sandbox` is for; others do not depend on it.
-const SANDBOXED: [(&str, &[&str]); 2] = [
-    ("zrecord-host", &["sandbox", "sandbox_limits", "sandbox_command", "steps", "step_command"]),
-    ("zrecord-tests", &["conformance", "exports", "hostile", "hostile_component", "written"]),
+/// What a build of everything has. Tests that need one of them are run with
+/// both, so that the host is compiled once for all.
+const FEATURES: &str = "sandbox,view";
+/// The tests that features are for, and those of each package; others do not
+/// depend on them.
+const FEATURED: [(&str, &str, &[&str]); 2] = [
+    (
+        "zrecord-host",
+        FEATURES,
+        &[
+            "sandbox",
+            "sandbox_limits",
+            "sandbox_command",
+            "steps",
+            "step_command",
+            "view",
+            "view_command",
+        ],
+    ),
+    (
+        "zrecord-tests",
+        "sandbox,zrecord-host/view",
+        &["conformance", "exports", "hostile", "hostile_component", "written"],
+    ),
 ];
 /// The peer, as its own requirements file pins it too.
 const PEER: &str = "loaderx==0.9.4";
@@ -38,7 +59,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     // With everything the wheel is the one that is used; without, wasmtime is
     // compiled in one profile alone.
     let profile = if all { Profile::Release } else { Profile::Dev };
-    let environment = wheel::install_for_development(tree, steps, Extent::Sandbox, profile)?;
+    let environment = wheel::install_for_development(tree, steps, Extent::Full, profile)?;
     let peer = steps.run("peer environment .venv-loaderx", || {
         Environment::prepare(tree, ".venv-loaderx", "loaderx.txt")
     })?;
@@ -59,7 +80,8 @@ pub fn run(tree: &Tree, steps: &mut Steps, all: bool) -> Result<()> {
     if all {
         component::compare_elsewhere(tree, steps)?;
     }
-    steps.run("tests of the sandbox", || sandbox_tests(tree, &peer, all))?;
+    steps.run("tests of the sandbox and of the view", || feature_tests(tree, &peer, all))?;
+    web::test(tree, steps, &environment, FEATURES)?;
     embeddings::test(tree, steps)?;
     steps.run("Python lints and types", || python_types(tree, &environment))?;
     steps.run("Python tests", || {
@@ -99,12 +121,12 @@ fn rust_tests(tree: &Tree, all: bool) -> Result<()> {
     command::run(&mut test)
 }
 
-/// What needs the component: the host's sandbox, and the component beside the
-/// core, which loaderx reads after.
-fn sandbox_tests(tree: &Tree, peer: &Environment, all: bool) -> Result<()> {
-    for (package, tests) in SANDBOXED {
+/// What needs the component or the page: the host's sandbox and its inspector,
+/// and the component beside the core, which loaderx reads after.
+fn feature_tests(tree: &Tree, peer: &Environment, all: bool) -> Result<()> {
+    for (package, features, tests) in FEATURED {
         let mut test = cargo(tree);
-        test.args(["test", "--package", package, "--features", "sandbox", "--no-fail-fast"]);
+        test.args(["test", "--package", package, "--features", features, "--no-fail-fast"]);
         // Compiled components are kept in the repository, as all else is.
         test.env("XDG_CACHE_HOME", tree.path("target/cache"));
         test.env("ZRECORD_LOADERX_PYTHON", peer.python());
@@ -120,8 +142,8 @@ fn sandbox_tests(tree: &Tree, peer: &Environment, all: bool) -> Result<()> {
     }
     // Examples in documentation are named by their module.
     let mut examples = cargo(tree);
-    examples.args(["test", "--package", "zrecord-host", "--features", "sandbox", "--doc"]);
-    command::run(examples.arg("sandbox"))
+    examples.args(["test", "--package", "zrecord-host", "--features", FEATURES, "--doc"]);
+    command::run(examples.args(["--", "sandbox", "inspector"]))
 }
 
 /// The annotations are complete, and the stubs match the native module.

@@ -8,10 +8,12 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{self, cargo};
+use crate::component;
 use crate::python::Environment;
 use crate::steps::Steps;
 use crate::system;
 use crate::tree::Tree;
+use crate::web;
 
 /// Where the component runs.
 pub const WASM: &str = "wasm32-unknown-unknown";
@@ -26,10 +28,13 @@ const NATIVE: [&str; 3] =
 /// When a tool is missing or a target does not compile.
 pub fn run(tree: &Tree, steps: &mut Steps) -> Result<()> {
     steps.run("C compiler", system::require_c_compiler)?;
+    component::run(tree, steps, false)?;
+    web::build(tree, steps)?;
     check(tree, steps)
 }
 
-/// The steps of the job, for a larger one that has checked for a C compiler.
+/// The steps of the job, for a larger one that has checked for a C compiler and
+/// built the page.
 ///
 /// # Errors
 ///
@@ -66,7 +71,8 @@ fn check_native(tree: &Tree, tools: &Environment, target: &str) -> Result<()> {
             .current_dir(tree.root())
             .env("PATH", command::path_with(&tools.programs())?)
             .args(["check", "--quiet", "--package", "zrecord-core"])
-            .args(["--package", "zrecord-host", "--target", target]),
+            .args(["--package", "zrecord-host", "--features", "zrecord-host/view"])
+            .args(["--target", target]),
     )
 }
 

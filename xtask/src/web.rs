@@ -28,12 +28,12 @@ const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// As [`build`] and [`test()`].
 pub fn run(tree: &Tree, steps: &mut Steps, in_browser: bool) -> Result<()> {
     component::run(tree, steps, false)?;
-    let package = build(tree, steps)?;
+    build(tree, steps)?;
     if !in_browser {
         return Ok(());
     }
     let environment = wheel::install_for_development(tree, steps, Extent::Plain, Profile::Release)?;
-    test(tree, steps, &package, &environment)
+    test(tree, steps, &environment, "view")
 }
 
 /// Steps of a larger job, which has built the component: the page in `web/dist`.
@@ -42,7 +42,7 @@ pub fn run(tree: &Tree, steps: &mut Steps, in_browser: bool) -> Result<()> {
 ///
 /// When something cannot be installed, does not compile, is too large, or a
 /// unit test fails.
-pub fn build(tree: &Tree, steps: &mut Steps) -> Result<Package> {
+pub fn build(tree: &Tree, steps: &mut Steps) -> Result<()> {
     let package = steps.run("packages of the inspector", || {
         node::require()?;
         Package::prepare(tree, FOLDER)
@@ -50,12 +50,12 @@ pub fn build(tree: &Tree, steps: &mut Steps) -> Result<Package> {
     steps.run("component for the browser", || package.run(tree, "transpile"))?;
     steps.run("types of the inspector", || package.run(tree, "check"))?;
     steps.run("inspector", || package.run(tree, "build"))?;
-    steps.run("unit tests of the inspector", || package.run(tree, "test"))?;
-    Ok(package)
+    steps.run("unit tests of the inspector", || package.run(tree, "test"))
 }
 
-/// Steps of a larger job, which has a Python with the wheel: the page in a
-/// browser, beside the native command.
+/// Steps of a larger job, which has built the page and has a Python with the
+/// wheel: the page in a browser, beside the native command. That is built with
+/// `features`, `view` among them.
 ///
 /// # Errors
 ///
@@ -63,16 +63,18 @@ pub fn build(tree: &Tree, steps: &mut Steps) -> Result<Package> {
 pub fn test(
     tree: &Tree,
     steps: &mut Steps,
-    package: &Package,
     environment: &Environment,
+    features: &str,
 ) -> Result<()> {
     steps.run("Chromium", require_browser)?;
     steps.run("command zrecord", || {
         let mut build = cargo(tree);
-        command::run(build.args(["build", "--package", "zrecord-host", "--bin", "zrecord"]))
+        build.args(["build", "--package", "zrecord-host", "--bin", "zrecord"]);
+        command::run(build.args(["--features", features]))
     })?;
     steps.run("stores for the inspector", || write_stores(tree, environment))?;
-    steps.run("inspector in a browser", || package.run(tree, "test:browser"))
+    steps
+        .run("inspector in a browser", || Package::prepare(tree, FOLDER)?.run(tree, "test:browser"))
 }
 
 fn require_browser() -> Result<()> {

@@ -10,6 +10,7 @@ use crate::python::Environment;
 use crate::steps::Steps;
 use crate::system;
 use crate::tree::Tree;
+use crate::web;
 
 /// Where finished wheels go.
 const FOLDER: &str = "dist";
@@ -19,9 +20,9 @@ const FOLDER: &str = "dist";
 pub enum Extent {
     /// Nothing: it is built in a minute or two.
     Plain,
-    /// `zrecord.sandbox`, for which wasmtime is compiled, and the components
-    /// that it embeds.
-    Sandbox,
+    /// The sandbox, for which wasmtime is compiled, and the inspector, with the
+    /// components and the page that they embed.
+    Full,
 }
 
 /// How a wheel is compiled.
@@ -77,7 +78,7 @@ pub fn install(
     })
 }
 
-/// Build the wheel, sandbox and all, and say where it is.
+/// Build the wheel with everything, and say where it is.
 ///
 /// # Errors
 ///
@@ -86,9 +87,9 @@ pub fn build_for_distribution(tree: &Tree, steps: &mut Steps) -> Result<()> {
     steps.run("C compiler", system::require_c_compiler)?;
     let environment =
         steps.run("Python environment .venv", || Environment::prepare(tree, ".venv", "dev.txt"))?;
-    build_embedded(tree, steps, Extent::Sandbox)?;
+    build_embedded(tree, steps, Extent::Full)?;
     steps.run("wheel, release profile", || {
-        let wheel = build(tree, &environment, Extent::Sandbox, Profile::Release)?;
+        let wheel = build(tree, &environment, Extent::Full, Profile::Release)?;
         let size = std::fs::metadata(&wheel)?.len();
         println!("  {}, {:.1} MB", wheel.display(), size as f64 / 1e6);
         Ok(())
@@ -105,12 +106,15 @@ pub fn install_built(tree: &Tree, environment: &Environment) -> Result<()> {
     command::run(environment.pip_install(tree).args(["--no-deps", "--force-reinstall"]).arg(wheel))
 }
 
-/// What the wheel embeds is built first, always: a stale component would be
-/// tested in the place of the sources'.
+/// What the wheel embeds is built first, always: a stale component or page
+/// would be tested in the place of the sources'.
 fn build_embedded(tree: &Tree, steps: &mut Steps, extent: Extent) -> Result<()> {
     match extent {
         Extent::Plain => Ok(()),
-        Extent::Sandbox => component::run(tree, steps, false),
+        Extent::Full => {
+            component::run(tree, steps, false)?;
+            web::build(tree, steps)
+        }
     }
 }
 
@@ -130,8 +134,8 @@ fn build(
         maturin.arg("--release");
     }
     maturin.args(["--manifest-path", "py-host/Cargo.toml", "--out", FOLDER]);
-    if extent == Extent::Sandbox {
-        maturin.args(["--features", "sandbox"]);
+    if extent == Extent::Full {
+        maturin.args(["--features", "sandbox,view"]);
     }
     command::run(maturin.arg("--interpreter").arg(environment.python()))?;
     the_wheel(tree)

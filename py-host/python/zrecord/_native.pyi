@@ -22,6 +22,7 @@ __all__ = [
     "DICT_MAX",
     "DICT_MIN",
     "Engine",
+    "Inspector",
     "Layout",
     "Reader",
     "Sampler",
@@ -225,6 +226,16 @@ class Engine:
     def load_state(self, state: str, strict: bool) -> list[str]: ...
     def next(self) -> Any: ...
     def close(self) -> None: ...
+
+@final
+class Inspector:
+    """Serves one store and the page that looks into it, until it is dropped. In builds
+    that have it."""
+
+    def __new__(cls, path: str, port: int, record: int) -> Inspector: ...
+    @property
+    def invitation(self) -> str: ...
+    def open_browser(self) -> bool: ...
 
 @final
 class Successor:

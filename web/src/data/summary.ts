@@ -7,6 +7,7 @@ export function add(one: Summary, other: Summary): Summary {
     left.map((value, position) => value + (right[position] ?? 0));
   return {
     records: one.records + other.records,
+    damaged: one.damaged + other.damaged,
     storedBytes: one.storedBytes + other.storedBytes,
     plainBytes: one.plainBytes + other.plainBytes,
     codecs: sums(one.codecs, other.codecs),
@@ -15,8 +16,12 @@ export function add(one: Summary, other: Summary): Summary {
   };
 }
 
+/** How many records were looked at. */
+export const lookedAt = ({ records, damaged }: Summary): number => records + damaged;
+
 export const NOTHING: Summary = {
   records: 0,
+  damaged: 0,
   storedBytes: 0,
   plainBytes: 0,
   codecs: [0, 0, 0],

@@ -2,6 +2,7 @@
 
 import { count, counted, ratio, size } from '../data/format.ts';
 import { fill, h } from './dom.ts';
+import { lookedAt } from '../data/summary.ts';
 import { USAGE_RECORDS_MAX } from './scan.ts';
 import type { Session } from './session.ts';
 
@@ -69,7 +70,7 @@ export function sumsOf(session: Session): { plain: number; stored: number; isExa
   if (opened.format === 'extended' && opened.troubles.length === 0) {
     return { plain: opened.plainBytes, stored: opened.storedBytes, isExact: true };
   }
-  const scale = summary.records === 0 ? 0 : length / summary.records;
+  const scale = isExact ? 1 : summary.records === 0 ? 0 : length / lookedAt(summary);
   return {
     plain: Math.round(summary.plainBytes * scale),
     stored: Math.round(summary.storedBytes * scale),

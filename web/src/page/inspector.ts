@@ -50,12 +50,18 @@ export function inspector(session: Session, another: () => void): HTMLElement {
 
 /** A first look, and then everything, where reading costs nothing. */
 async function begin(session: Session, scan: Scan, element: HTMLElement): Promise<void> {
-  try {
+  const attempt = async (work: () => Promise<void>, otherwise: string) => {
+    try {
+      await work();
+    } catch (error) {
+      element.querySelector('.facts')?.before(notice(`${otherwise} ${textOf(error)}`));
+    }
+  };
+  await attempt(async () => {
     await scan.look();
     if (session.source.kind === 'files') await scan.run();
-  } catch (error) {
-    element.querySelector('.facts')?.before(notice(`Not all records could be counted. ${textOf(error)}`));
-  }
+  }, 'Not all records could be counted.');
+  await attempt(() => scan.finish(), 'What the chunks hold could not be counted.');
 }
 
 function subtitle({ format, version, schema }: Opened): string {

@@ -3,9 +3,9 @@
 import { decode } from '@msgpack/msgpack';
 
 import { parseDtype } from '../data/dtype.ts';
-import { count, counted, percent, shape } from '../data/format.ts';
+import { count, counted, percent, shape, size } from '../data/format.ts';
 import { lengthBars, ratioBars, type Bar } from '../data/summary.ts';
-import { CODECS } from '../protocol.ts';
+import { CODECS, type Usage } from '../protocol.ts';
 import { textOf } from './client.ts';
 import { button, fill, h, notice } from './dom.ts';
 import type { Scan } from './scan.ts';
@@ -64,10 +64,14 @@ function detailsOf({ opened, usage }: Session): [string, string][] {
   return [
     ['Format', `${opened.format}, version ${opened.version}`],
     ...typed,
-    ['Dictionaries', count(opened.dictionaries)],
+    ['Dictionaries', dictionaries(opened.dictionaries, usage)],
     ...identity,
     ...leftovers,
   ];
+}
+
+function dictionaries(number: number, usage: Usage | undefined): string {
+  return usage && number > 0 ? `${count(number)}, ${size(usage.dictionaryBytes)}` : count(number);
 }
 
 function typeText(text: string): string {
@@ -103,7 +107,7 @@ function counting(session: Session, scan: Scan): HTMLElement {
   const stop = button('Stop', () => scan.stop());
   const attempt = (work: Promise<void>) =>
     void work.catch((error: unknown) => line.after(notice(`Counting could not go on. ${textOf(error)}`)));
-  const start = button('Count all', () => attempt(scan.run()));
+  const start = button('Count all', () => attempt(scan.run().then(() => scan.finish())));
   const use = button('Count chunks', () => attempt(scan.use()));
   fill(line, status, progress, stop, start, use);
   const show = () => {
@@ -117,7 +121,7 @@ function counting(session: Session, scan: Scan): HTMLElement {
     status.textContent = scan.isRunning
       ? `${percent(scan.done, length)} counted; until then estimated from ${count(summary.records)}`
       : isExact
-        ? `All ${count(length)} counted.`
+        ? `All ${count(length)} counted${summary.damaged > 0 ? `, of which ${entries(summary.damaged)} damaged` : ''}.`
         : `Estimated from ${count(summary.records)} of ${count(length)}.`;
   };
   session.on('summary', show);
@@ -125,6 +129,8 @@ function counting(session: Session, scan: Scan): HTMLElement {
   show();
   return line;
 }
+
+const entries = (damaged: number) => (damaged === 1 ? '1 entry is' : `${count(damaged)} entries are`);
 
 function charts(session: Session): HTMLElement {
   const body = h('div', { class: 'charts' });

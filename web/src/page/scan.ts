@@ -1,6 +1,6 @@
 // Counting all records: first a sample, then slices of the whole table.
 
-import { add, NOTHING } from '../data/summary.ts';
+import { add, lookedAt, NOTHING } from '../data/summary.ts';
 import type { Session } from './session.ts';
 import { inSlices } from './slices.ts';
 
@@ -22,7 +22,6 @@ export class Scan {
   async look(): Promise<void> {
     this.session.summary = await this.session.client.call('sample');
     this.session.changed('summary');
-    if (this.session.isExact) await this.use();
   }
 
   /** Counts all of them. What was counted before a stop is thrown away. */
@@ -38,7 +37,11 @@ export class Scan {
         first: 1 << 14,
         largest: 1 << 22,
         signal: control.signal,
-        work: async (first, count) => void (sum = add(sum, await client.call('summarise', first, count))),
+        work: async (first, count) => {
+          const part = await client.call('summarise', first, count);
+          sum = add(sum, part);
+          return lookedAt(part);
+        },
         progress: (done) => {
           this.done = done;
           this.session.changed('summary');
@@ -49,7 +52,12 @@ export class Scan {
       this.control = undefined;
       this.session.changed('summary');
     }
-    if (this.session.isExact && length <= USAGE_RECORDS_MAX) await this.use();
+  }
+
+  /** Counts chunks where all records are counted, unless that takes long. */
+  async finish(): Promise<void> {
+    const { isExact, length, usage } = this.session;
+    if (isExact && !usage && length <= USAGE_RECORDS_MAX) await this.use();
   }
 
   async use(): Promise<void> {

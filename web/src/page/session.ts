@@ -1,7 +1,7 @@
 // What the parts of the page share about the store that is open.
 
 import { Checks } from '../data/ranges.ts';
-import { NOTHING } from '../data/summary.ts';
+import { lookedAt, NOTHING } from '../data/summary.ts';
 import type { RecordType } from '../data/content.ts';
 import type { Opened, Source, Summary, Usage } from '../protocol.ts';
 import type { Client } from './client.ts';
@@ -39,7 +39,7 @@ export class Session {
   }
 
   get isExact(): boolean {
-    return this.summary.records >= this.length;
+    return lookedAt(this.summary) >= this.length;
   }
 
   on(change: Change, listener: () => void): void {

@@ -11,7 +11,8 @@ export interface Job {
   /** The size of the first slice, and of the largest. */
   first: number;
   largest: number;
-  work(first: number, count: number): Promise<void>;
+  /** Returns how many it did, where that may be fewer. */
+  work(first: number, count: number): Promise<number | void>;
   progress(done: number): void;
   signal: AbortSignal;
 }
@@ -22,9 +23,9 @@ export async function inSlices(job: Job): Promise<boolean> {
   while (done < job.total && !job.signal.aborted) {
     const began = performance.now();
     const taken = Math.min(count, job.total - done);
-    await job.work(done, taken);
+    const worked = await job.work(done, taken);
     if (job.signal.aborted) break;
-    done += taken;
+    done += worked ?? taken;
     job.progress(done);
     const elapsed = performance.now() - began;
     if (elapsed < SLICE_MS / 2) count = Math.min(2 * count, job.largest);

@@ -67,6 +67,8 @@ export class BlockFile {
   /** Where the last read ended, and how far it was widened. */
   private next = -1;
   private ahead = 0;
+  /** The block that was read last. */
+  private recent: { offset: number; bytes: Uint8Array } = { offset: 0, bytes: new Uint8Array() };
 
   constructor(
     private readonly name: string,
@@ -79,8 +81,24 @@ export class BlockFile {
     return this.file.size;
   }
 
-  /** The spans packed, up to where the file ends. */
+  /** The spans packed, up to where the file ends. Not to be changed: it may be
+   * a part of what is kept. */
   read(spans: readonly Span[]): Uint8Array {
+    const [only] = spans;
+    const near = only && spans.length === 1 ? this.near(only) : undefined;
+    return near ?? this.gather(spans);
+  }
+
+  /** A span within the block that was read last, as most of them are where
+   * records are read in turn. */
+  private near({ offset, length }: Span): Uint8Array | undefined {
+    const { recent } = this;
+    const start = offset - recent.offset;
+    const isWithin = start >= 0 && start + length <= recent.bytes.length;
+    return isWithin ? recent.bytes.subarray(start, start + length) : undefined;
+  }
+
+  private gather(spans: readonly Span[]): Uint8Array {
     const parts = clip(spans, this.file.size);
     const packed = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
     const blocks = this.blocks(blocksOf(parts, this.sizes.block));
@@ -98,9 +116,11 @@ export class BlockFile {
       const at = offset + filled;
       const number = Math.floor(at / this.sizes.block);
       const start = at - number * this.sizes.block;
-      const bytes = blocks.get(number)?.subarray(start, start + length - filled);
+      const block = blocks.get(number);
+      const bytes = block?.subarray(start, start + length - filled);
       // A file that was cut since its size was told has no such block.
-      if (!bytes || bytes.length === 0) throw { tag: 'io' };
+      if (!block || !bytes || bytes.length === 0) throw { tag: 'io' };
+      this.recent = { offset: number * this.sizes.block, bytes: block };
       target.set(bytes, filled);
       filled += bytes.length;
     }

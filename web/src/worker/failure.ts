@@ -36,6 +36,9 @@ function payloadOf(error: unknown): Tagged | undefined {
   return isTagged(payload) ? payload : undefined;
 }
 
+/** Whether it is an error of the contract's `files`, as a directory throws it. */
+export const isFileError = (error: unknown): boolean => isTagged(error);
+
 function isTagged(value: unknown): value is Tagged {
   return typeof value === 'object' && value !== null && 'tag' in value;
 }

@@ -2,19 +2,21 @@
 // of a damaged one as can be told.
 
 import { hex } from '../data/format.ts';
-import { add } from '../data/summary.ts';
+import { add, NOTHING } from '../data/summary.ts';
 import { indicesOf, toBigInts, toNumber, toNumbers } from '../data/numbers.ts';
 import type { Calls, Opened, RecordBytes, RecordOrError, RowOrError, Schema, Summary } from '../protocol.ts';
 import type { Root } from '../../generated/reader.js';
 import type { Store as GuestStore } from '../../generated/interfaces/zrecord-store-store.js';
 import type { Directory } from './files.ts';
-import { failureOf } from './failure.ts';
+import { failureOf, isFileError } from './failure.ts';
 
 /** Of a record that is too long to be shown whole. */
 const PREFIX_BYTES = 1n << 20n;
 /** A sample is so many runs of so many records. */
 const SAMPLE_RUNS = 16;
 const SAMPLE_RUN = 64;
+/** So many ranges of a damaged table are counted in one call. */
+const SUMMARIES_MAX = 256;
 /** The damage of this many records is looked for one by one. */
 const ROWS_MAX = 1024;
 
@@ -24,7 +26,9 @@ export class Store implements StoreCalls {
   private constructor(
     private readonly root: Root,
     private readonly guest: GuestStore,
+    private readonly files: Directory,
     private readonly length: number,
+    private readonly dictionaries: number,
   ) {}
 
   /** Opens a store, or what can be believed of one that is damaged. */
@@ -43,7 +47,7 @@ export class Store implements StoreCalls {
       guest = Guest.salvage(directory(), true);
     }
     const opened = describe(guest, troubles);
-    return { store: new Store(root, guest, opened.length), opened };
+    return { store: new Store(root, guest, files, opened.length, opened.dictionaries), opened };
   }
 
   rows(first: number, count: number): RowOrError[] {
@@ -76,9 +80,33 @@ export class Store implements StoreCalls {
   }
 
   summarise(first: number, count: number): Summary {
+    let sum = NOTHING;
+    // What is to be counted, what comes next last.
+    const ranges = [{ first, count: Math.max(0, Math.min(count, this.length - first)) }];
+    for (let calls = 0; calls < SUMMARIES_MAX; calls += 1) {
+      const range = ranges.pop();
+      if (!range) break;
+      try {
+        sum = add(sum, this.summaryOf(range.first, range.count));
+      } catch (error) {
+        if (failureOf(error).kind !== 'corrupt') throw error;
+        // One bad entry is no reason not to count the others.
+        const half = range.count >> 1;
+        if (half === 0) sum = add(sum, { ...NOTHING, damaged: 1 });
+        else {
+          ranges.push({ first: range.first + half, count: range.count - half });
+          ranges.push({ first: range.first, count: half });
+        }
+      }
+    }
+    return sum;
+  }
+
+  private summaryOf(first: number, count: number): Summary {
     const sum = this.guest.summarise(BigInt(first), BigInt(count));
     return {
       records: toNumber(sum.records),
+      damaged: 0,
       storedBytes: toNumber(sum.storedBytes),
       plainBytes: toNumber(sum.plainBytes),
       codecs: toNumbers(sum.codecs),
@@ -102,8 +130,23 @@ export class Store implements StoreCalls {
       chunks: toNumber(chunks),
       chunkBytes: toNumber(chunkBytes),
       reclaimableBytes: toNumber(reclaimableBytes),
+      dictionaryBytes: this.dictionaryBytes(),
       leftovers: this.guest.leftovers(),
     };
+  }
+
+  /** Those that are missing are told where they are needed. */
+  private dictionaryBytes(): number {
+    let sum = 0;
+    for (let number = 0; number < this.dictionaries; number += 1) {
+      try {
+        const file = this.files.open(number === 0 ? 'dict.zr' : `dict.${number}.zr`);
+        sum += toNumber(file.size());
+      } catch (error) {
+        if (!isFileError(error)) throw error;
+      }
+    }
+    return sum;
   }
 
   record(index: number, wholeMax: number): RecordBytes {

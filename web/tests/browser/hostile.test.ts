@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { drop, dropAndWait, showTab } from './browser.ts';
-import { setting, store } from './setting.ts';
+import { count } from '../../src/data/format.ts';
+import { expected, setting, store } from './setting.ts';
 
 const shared = setting();
 
@@ -53,6 +54,20 @@ test('one bad entry hides no other', async () => {
   await page.getByRole('alert').filter({ hasText: 'This record is damaged' }).waitFor();
   await page.locator('.row[data-index="8"]').click();
   await page.locator('.preview [role=tab]').first().waitFor();
+  await showTab(page, 'Overview');
+  await page.getByText('All 50 counted, of which 1 entry is damaged.').waitFor();
+  assert.equal(await page.locator('.codecs [data-codec="raw"] .number').first().textContent(), '49');
+  check();
+});
+
+test('many bad entries are counted, and all others too', async () => {
+  const { page, check } = await shared.open();
+  await dropAndWait(page, store('bad-entries'));
+  await showTab(page, 'Overview');
+  const bad = expected<number>('bad-entries');
+  await page.getByText(`All 5,000 counted, of which ${bad} entries are damaged.`).waitFor();
+  const plain = page.locator('[data-fact="plain"] dd.note');
+  assert.equal(await plain.textContent(), `${count(10 * (5000 - bad))} bytes`);
   check();
 });
 

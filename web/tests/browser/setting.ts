@@ -14,7 +14,7 @@ import { TestServer } from './server.ts';
 /** Made by `stores.py`. */
 export const STORES = resolve(process.env['ZRECORD_STORES'] ?? '../target/web-stores');
 export const GOLDEN = resolve('../tests/golden/loaderx-0.9.4');
-const COMMAND = resolve(process.env['ZRECORD_COMMAND'] ?? '../target/debug/zrecord');
+export const COMMAND = resolve(process.env['ZRECORD_COMMAND'] ?? '../target/debug/zrecord');
 
 export const store = (name: string) => join(STORES, name);
 

@@ -105,6 +105,25 @@ pub enum Command {
     /// output is the same to the byte whatever the number of instances; after
     /// an error there is none.
     Run(RunArguments),
+    /// Show a store in the browser: its records, how they are packed, and
+    /// whether they are intact.
+    ///
+    /// Serves a page and the files of this one store on 127.0.0.1 until Ctrl-C,
+    /// to whoever has the token of the address that is printed. The page does
+    /// the rest; nothing is written and nothing leaves the machine.
+    View {
+        /// The directory of the store.
+        path: PathBuf,
+        /// The port to listen on (default: one that is free).
+        #[arg(long, default_value_t = 0, hide_default_value = true)]
+        port: u16,
+        /// Print the address, and open no browser.
+        #[arg(long)]
+        no_browser: bool,
+        /// The record to show first.
+        #[arg(long, value_name = "INDEX", default_value_t = 0, hide_default_value = true)]
+        record: u64,
+    },
 }
 
 /// Those of `run`.

@@ -15,6 +15,7 @@ mod report;
 mod sandbox;
 mod step;
 mod verify;
+mod view;
 
 use arguments::{Arguments, Command};
 
@@ -48,6 +49,9 @@ fn run(command: Command, out: &mut dyn Write) -> Result<ExitCode> {
             convert::run(&source, &destination, format.into(), sandbox, out)?;
         }
         Command::Run(arguments) => step::run(&arguments, out)?,
+        Command::View { path, port, no_browser, record } => {
+            view::run(&path, port, record, !no_browser, out)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
