@@ -10,7 +10,8 @@ const LENGTH: u64 = 1_000_000;
 
 pub fn run(rounds: usize) {
     for mode in [SamplerMode::Iid, SamplerMode::Cyclic] {
-        for batch_size in [256, 8192] {
+        for size in [256_usize, 8192] {
+            let batch_size = size as u64;
             let options = SamplerOptions {
                 length: LENGTH,
                 batch_size,
@@ -20,14 +21,13 @@ pub fn run(rounds: usize) {
                 world_size: 1,
             };
             let sampler = Sampler::new(options).unwrap();
-            let mut batches = [vec![0; 8192], vec![0; 8192]]
-                .map(|batch: Vec<u64>| batch.into_iter().take(batch_size as usize).collect());
-            let [plain, wide]: &mut [Vec<u64>; 2] = &mut batches;
+            let mut batches = [vec![0; size], vec![0; size]];
+            let [plain, wide] = &mut batches;
             sampler.fill(7, plain).unwrap();
             sampler_simd::fill(&sampler, 7, wide).unwrap();
             assert_eq!(plain, wide);
             let choice = Choice {
-                name: format!("{batch_size} indices, {mode}: AVX2 where there is"),
+                name: format!("{size} indices, {mode}: AVX2 where there is"),
                 without: Box::new(|round| {
                     sampler.fill(round as u64, plain).unwrap();
                     black_box(&*plain);
