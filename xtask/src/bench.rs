@@ -25,8 +25,8 @@ const TORCH: &str = "--torch";
 pub fn run(tree: &Tree, steps: &mut Steps, arguments: &[String]) -> Result<()> {
     steps.run("C compiler", system::require_c_compiler)?;
     match arguments {
-        [first, arguments @ ..] if first == "verify" => {
-            steps.run("benchmark", || native(tree, "verify", "", arguments))
+        [first, arguments @ ..] if first == "verify" || first == "choices" => {
+            steps.run("benchmark", || native(tree, first, "", arguments))
         }
         [first, arguments @ ..] if first == "component" => {
             component::run(tree, steps, false)?;

@@ -55,10 +55,11 @@ enum Job {
     },
     /// Time `store` (unless another is named), `sampler`, `loader`, `write`,
     /// `cold`, `small` or `all` beside rivals; `verify`: with and without
-    /// checksums; `component`: in the sandbox and natively.
+    /// checksums; `choices`: with and without what the host does to be fast;
+    /// `component`: in the sandbox and natively.
     Bench {
         /// `--torch`, `--quick`, `--save` and the rest that `bench store --help`
-        /// lists; or those of `verify` or `component`.
+        /// lists; or those of `verify`, `choices` or `component`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
