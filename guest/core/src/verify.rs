@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::{CHUNK_SIZE_MAX, Commit, Format, RecordLocation, classic, extended};
 use crate::memory;
 use crate::overlap::Places;
-use crate::reader::{Identity, Reader, to_usize};
+use crate::reader::{Identity, Reader, blocks, to_usize};
 use crate::salvage::read_header;
 use crate::schema::Schema;
 use crate::storage::{Directory, FileName};
@@ -381,11 +381,24 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
     ) -> Result<()> {
         let schema = self.schema().ok().flatten();
         let mut scratch = Scratch::default();
-        let present = self.reader().entries_present()?;
-        for index in range.start..range.end.min(present) {
-            if let Err(error) = self.check_record(index, schema.as_ref(), &mut scratch) {
+        let end = range.end.min(self.reader().entries_present()?);
+        let (format, mut entries) = (self.reader().format(), Vec::new());
+        for (first, count) in blocks(range.start..end) {
+            // The file may have become shorter since.
+            if let Err(error) = self.reader().entries(first, count, &mut entries) {
                 let fault = Fault::from_error(error)?;
-                report(Fault { index: Some(index), ..fault });
+                report(Fault { index: Some(first), ..fault });
+                continue;
+            }
+            let entries = entries.chunks_exact(to_usize(format.entry_size()));
+            for (index, entry) in (first..).zip(entries) {
+                let checked = format.decode_entry(entry, index).and_then(|location| {
+                    self.check_located(index, &location, schema.as_ref(), &mut scratch)
+                });
+                if let Err(error) = checked {
+                    let fault = Fault::from_error(error)?;
+                    report(Fault { index: Some(index), ..fault });
+                }
             }
         }
         Ok(())
@@ -405,10 +418,20 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         scratch: &mut Scratch,
     ) -> Result<RecordLocation> {
         let location = self.reader().location(index)?;
-        self.verify_record(index, &location, &mut scratch.stored, &mut scratch.plain)?;
-        let fits = schema.map_or(Ok(()), |schema| schema.check_record_len(location.len.into()));
-        fits.map_err(|reason| location.corrupt(index, reason))?;
+        self.check_located(index, &location, schema, scratch)?;
         Ok(location)
+    }
+
+    fn check_located(
+        &mut self,
+        index: u64,
+        location: &RecordLocation,
+        schema: Option<&Schema>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        self.verify_record(index, location, &mut scratch.stored, &mut scratch.plain)?;
+        let fits = schema.map_or(Ok(()), |schema| schema.check_record_len(location.len.into()));
+        fits.map_err(|reason| location.corrupt(index, reason))
     }
 
     /// Reads, checks and decodes one record. Memory for what it decodes to is
