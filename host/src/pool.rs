@@ -168,3 +168,52 @@ fn insert(process: u32, threads: usize, pool: &Arc<ThreadPool>) {
         mem::forget(replaced);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::in_order;
+
+    #[test]
+    fn results_are_taken_in_the_order_of_the_items() {
+        for threads in [1, 2, 5] {
+            for count in [0, 1, 2, 100] {
+                let mut taken = Vec::new();
+                let result = in_order(
+                    threads,
+                    (0..count).collect(),
+                    |item: u32| item * item,
+                    |result| {
+                        taken.push(result);
+                        Ok::<(), ()>(())
+                    },
+                );
+                assert_eq!(result, Ok(()));
+                assert_eq!(taken, (0..count).map(|item| item * item).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_taken_after_a_failure() {
+        for threads in [1, 2, 5] {
+            let mut taken = 0;
+            let take = |item| {
+                taken += 1;
+                if item == 5 { Err(item) } else { Ok(()) }
+            };
+            assert_eq!(in_order(threads, (0..100).collect(), |item: u32| item, take), Err(5));
+            assert_eq!(taken, 6);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_passed_on() {
+        for threads in [1, 2, 5] {
+            let work = |item: u32| assert!(item != 7, "the seventh");
+            let run = || in_order(threads, (0..100).collect(), work, Ok::<(), ()>);
+            assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+        }
+    }
+}

@@ -359,3 +359,53 @@ fn a_store_on_a_full_disk_is_read_from_maps() {
         }
     });
 }
+
+/// Large enough to be packed in parts, of which the first find room.
+#[test]
+fn an_append_that_finds_no_room_half_way_leaves_the_store_as_it_was() {
+    alone("an_append_that_finds_no_room_half_way_leaves_the_store_as_it_was", &[], || {
+        const RECORD_LEN: usize = 64 << 10;
+        const ROOM: u64 = 3 << 20;
+        let folder = folder();
+        // It does not shrink, so that zstd writes as much as it is given.
+        let many: Vec<u8> = (1..=128).flat_map(|seed| noise(seed, RECORD_LEN)).collect();
+        let offsets: Vec<u64> = (0..many.len()).step_by(RECORD_LEN).map(|at| at as u64).collect();
+        for (format, codec) in
+            FORMATS.into_iter().flat_map(|format| [Codec::Raw, Codec::Zstd].map(|c| (format, c)))
+        {
+            for threads in [1, 3] {
+                let path = folder.path().join(format!("{}{codec:?}{threads}", format.name()));
+                let options = OpenOptions::new().mode(Mode::Append).format(format).codec(codec);
+                let store = options.min_saving(0.0).threads(threads).open(&path).unwrap();
+                store.append(b"onetwo", &[0, 3], None).unwrap();
+                let stats = store.stats().unwrap();
+                limit(Some(ROOM));
+                let error = store.append(&many, &offsets, None).unwrap_err();
+                limit(None);
+                Pressure::Limit.check_error("append", &error);
+                assert_eq!(store.stats().unwrap().records, stats.records);
+                if format == Format::Extended {
+                    assert_eq!(store.stats().unwrap(), stats, "what was written is cut off");
+                }
+                assert_eq!(store.verify(&mut |_| {}).unwrap(), []);
+                assert_eq!(store.append(&many, &offsets, None).unwrap(), 2);
+                let mut found = vec![0; many.len()];
+                let indices: Vec<u64> = (2..).take(offsets.len()).collect();
+                store.gather(&indices, &mut found, &offsets).unwrap();
+                assert!(found == many, "{format:?}, {codec:?}");
+                store.close().unwrap();
+            }
+        }
+    });
+}
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..len).map(|_| next()).collect()
+}
