@@ -382,17 +382,18 @@ impl<D: Directory, Z: Zstd> Store<D, Z> {
         let schema = self.schema().ok().flatten();
         let mut scratch = Scratch::default();
         let end = range.end.min(self.reader().entries_present()?);
-        let (format, mut entries) = (self.reader().format(), Vec::new());
+        let format = self.reader().format();
+        let entry_size = to_usize(format.entry_size());
+        let mut entries = Vec::new();
         for (first, count) in blocks(range.start..end) {
-            // The file may have become shorter since.
-            if let Err(error) = self.reader().entries(first, count, &mut entries) {
-                let fault = Fault::from_error(error)?;
-                report(Fault { index: Some(first), ..fault });
-                continue;
-            }
-            let entries = entries.chunks_exact(to_usize(format.entry_size()));
-            for (index, entry) in (first..).zip(entries) {
-                let checked = format.decode_entry(entry, index).and_then(|location| {
+            // Where a block cannot be read, some of its entries may be.
+            let is_read = self.reader().entries(first, count, &mut entries).is_ok();
+            for (index, entry) in (first..).zip(entries.chunks_exact(entry_size)) {
+                let located = match is_read {
+                    true => format.decode_entry(entry, index),
+                    false => self.reader().location(index),
+                };
+                let checked = located.and_then(|location| {
                     self.check_located(index, &location, schema.as_ref(), &mut scratch)
                 });
                 if let Err(error) = checked {
