@@ -15,7 +15,7 @@ import numpy.typing as npt
 from . import _index, _native
 from ._dtypes import from_spec
 from ._reading import Reading, check_id
-from .errors import BufferTooSmallError, InvalidArgumentError, SchemaError
+from .errors import InvalidArgumentError, SchemaError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
