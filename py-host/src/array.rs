@@ -116,14 +116,25 @@ pub(crate) fn bytes_of<'py>(
         return Err(PyValueError::new_err("an array that is no run of bytes"));
     }
     let len = npy_intp::try_from(array.len() * dtype.itemsize()).map_err(|_| too_large())?;
-    // SAFETY: points into the array object, which `array` holds.
-    let fields = unsafe { npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr()) };
-    // SAFETY: as above; read with the GIL, so that nobody changes them.
-    let (start, flags) = unsafe { ((*fields).data, (*fields).flags) };
-    let flags = flags & npyffi::NPY_ARRAY_WRITEABLE;
+    // SAFETY: a live array; read with the GIL, so that nobody changes it.
+    let start = unsafe { (*fields(array)).data };
+    let flags = if is_writable(array) { npyffi::NPY_ARRAY_WRITEABLE } else { 0 };
     let bytes = from_parts(py, dtype_of::<u8>(py), vec![len], start.cast(), flags)?;
     keep_alive(&bytes, array.clone().into_any())?;
     Ok(bytes.cast_into()?)
+}
+
+/// Whether an array may be written to.
+pub(crate) fn is_writable(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: as in `bytes_of`.
+    let flags = unsafe { (*fields(array)).flags };
+    flags & npyffi::NPY_ARRAY_WRITEABLE != 0
+}
+
+/// Where an array keeps what it is: valid while the array lives.
+fn fields(array: &Bound<'_, PyUntypedArray>) -> *const npyffi::PyArrayObject_fields {
+    // SAFETY: a live array; the place of its fields alone is computed.
+    unsafe { npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr()) }
 }
 
 /// Has a new array hold whatever its memory belongs to.

@@ -19,8 +19,7 @@ use crate::layout::Layout;
 /// # Errors
 ///
 /// `TypeError` for what is no array, `BufferTooSmallError` for one of fewer
-/// elements, `InvalidArgumentError` for all else that does not fit. That it is
-/// read-only is found by whoever borrows the bytes.
+/// elements, `InvalidArgumentError` for all else that does not fit.
 pub(crate) fn bytes<'py>(
     out: &Bound<'py, PyAny>,
     count: usize,
@@ -32,6 +31,9 @@ pub(crate) fn bytes<'py>(
         return Err(PyTypeError::new_err(format!("out must be a NumPy array, not {name}")));
     };
     let invalid = |reason| Err(errors::new("InvalidArgumentError", reason));
+    if !array::is_writable(out) {
+        return invalid("out is read-only".into());
+    }
     let (dtype, wanted) = (out.dtype(), layout.descr(py));
     if !dtype.is_equiv_to(&wanted) {
         return invalid(format!("out has dtype {dtype}, not {wanted}"));
