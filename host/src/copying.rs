@@ -23,7 +23,7 @@ const DECODE_WEIGHT: usize = 8;
 const RECORD_WEIGHT: usize = 64;
 /// Batches lighter than this stay on the caller's thread: waking another one
 /// takes some twenty microseconds.
-pub(crate) const PARALLEL_WEIGHT_MIN: usize = 1 << 20;
+const PARALLEL_WEIGHT_MIN: usize = 1 << 20;
 /// Shares per thread, so that threads end about together.
 pub(crate) const SHARES_PER_THREAD: usize = 4;
 /// A thread keeps a buffer of at most this many bytes for stored bytes.

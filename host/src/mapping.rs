@@ -4,7 +4,6 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -23,7 +22,7 @@ pub(crate) const ROOMY: bool = cfg!(target_pointer_width = "64");
 /// How much of a record is asked for ahead. The processor sees by itself where
 /// a longer copy is going, but not past the end of a page: of the further ones
 /// the beginning is asked for too, and so where they lie.
-const PREFETCH_BYTES: usize = 256;
+const PREFETCH_BYTES: usize = 1024;
 const PREFETCH_PAGE_BYTES: usize = 128;
 /// Of a record that is longer much of that would be gone before it is used.
 const PREFETCH_PAGES_MAX: usize = 16;
@@ -134,14 +133,17 @@ impl Mapping {
     /// where there is no such instruction.
     pub(crate) fn prefetch(&self, offset: usize, len: usize) {
         let Some(start) = self.pointer(offset, len) else { return };
-        let ask = |lines: Range<usize>| {
-            let lines = lines.start..lines.end.min(len);
-            lines.step_by(CACHE_LINE).for_each(|at| vectors::prefetch(start.wrapping_add(at)));
+        let ask = |first, last: usize| {
+            (first..last.min(len))
+                .step_by(CACHE_LINE)
+                .for_each(|line| vectors::prefetch(start.wrapping_add(line)));
         };
-        ask(0..PREFETCH_BYTES);
-        let next_page = PAGE_SIZE - start.addr() % PAGE_SIZE;
-        let pages = (next_page..len).step_by(PAGE_SIZE).take(PREFETCH_PAGES_MAX);
-        pages.for_each(|page| ask(page..page + PREFETCH_PAGE_BYTES));
+        ask(0, PREFETCH_BYTES);
+        if len > PREFETCH_BYTES {
+            let next_page = PAGE_SIZE - start.addr() % PAGE_SIZE;
+            let pages = (next_page..len).step_by(PAGE_SIZE).take(PREFETCH_PAGES_MAX);
+            pages.for_each(|page| ask(page, page + PREFETCH_PAGE_BYTES));
+        }
     }
 
     /// Asks the system to read the bytes at `offset` into memory, if they are

@@ -7,7 +7,7 @@ use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
 use zrecord_core::storage::Span;
 use zrecord_core::{Error, Result};
 
-use crate::copying::{PARALLEL_WEIGHT_MIN, PREFETCH_DISTANCE, SHARES_PER_THREAD};
+use crate::copying::{PREFETCH_DISTANCE, SHARES_PER_THREAD};
 use crate::gather::{Touched, to_usize, too_short};
 use crate::handle::{Reading, Snapshot};
 use crate::mapping::Mapping;
@@ -18,8 +18,11 @@ use crate::table::TableView;
 
 /// What is asked for ahead of short records, in bytes, and in records at most:
 /// a core has some two dozen fetches under way at once.
-const PREFETCH_BYTES_AHEAD: usize = 1536;
+const PREFETCH_BYTES_AHEAD: usize = 6 << 10;
 const PREFETCH_DISTANCE_MAX: usize = 24;
+/// Batches of fewer bytes stay on the caller's thread: another one is awake only
+/// when the caller is through.
+const PARALLEL_BYTES_MIN: usize = 256 << 10;
 /// Batches of so many bytes are written past the cache.
 const STREAM_BYTES_MIN: usize = 16 << 20;
 
@@ -83,7 +86,7 @@ impl<'a> Strided<'a> {
         self.read_ahead();
         let bytes = self.record_len * self.indices.len();
         let dst = &mut dst[..bytes];
-        let copied = if threads < 2 || bytes < PARALLEL_WEIGHT_MIN {
+        let copied = if threads < 2 || bytes < PARALLEL_BYTES_MIN {
             self.copy(self.indices, dst)
         } else {
             let records = self.indices.len().div_ceil(threads * SHARES_PER_THREAD);
