@@ -19,8 +19,10 @@ use crate::pool;
 
 /// A byte that is decoded costs about as much as this many that are copied.
 const DECODE_WEIGHT: usize = 8;
-/// What a record costs besides its bytes, in bytes.
+/// What a record costs besides its bytes, in bytes, and what one does that is
+/// decoded: preparing for a frame takes a good part of a microsecond.
 const RECORD_WEIGHT: usize = 64;
+const FRAME_WEIGHT: usize = 6 << 10;
 /// Batches lighter than this stay on the caller's thread: waking another one
 /// takes some twenty microseconds.
 const PARALLEL_WEIGHT_MIN: usize = 1 << 20;
@@ -192,6 +194,8 @@ fn read(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
 
 /// What reading a record costs, in copied bytes.
 pub(crate) fn weight(job: &Job) -> usize {
-    let factor = if job.location.codec == Codec::Raw { 1 } else { DECODE_WEIGHT };
-    job.len().saturating_mul(factor).saturating_add(RECORD_WEIGHT)
+    match job.location.codec {
+        Codec::Raw => job.len().saturating_add(RECORD_WEIGHT),
+        _ => job.len().saturating_mul(DECODE_WEIGHT).saturating_add(FRAME_WEIGHT),
+    }
 }

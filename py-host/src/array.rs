@@ -18,6 +18,7 @@
 use std::ffi::c_int;
 use std::ops::{Deref, Range};
 use std::ptr;
+use std::slice;
 
 use numpy::npyffi::{self, NpyTypes, PY_ARRAY_API, npy_intp};
 use numpy::{
@@ -26,6 +27,7 @@ use numpy::{
 };
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use zrecord_host::Buffer;
 
 use crate::layout::Layout;
@@ -101,6 +103,38 @@ impl<'py> Memory<'py> {
         keep_alive(&array, self.owner.clone().into_any())?;
         Ok(array)
     }
+}
+
+/// A new array of the layout's item shape, or a scalar, whose bytes `fill`
+/// writes: NumPy allocates it, which is cheaper for a small one than sharing.
+pub(crate) fn one<'py, E: From<PyErr>>(
+    py: Python<'py>,
+    layout: &Layout,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<Bound<'py, PyAny>, E> {
+    let array = zeros(py, layout)?;
+    // SAFETY: a live array; read with the GIL.
+    let start = unsafe { (*fields(&array)).data };
+    // SAFETY: the array is new, has these bytes, which are zeros, in one run,
+    // and nobody else knows of it before this function returns.
+    fill(unsafe { slice::from_raw_parts_mut(start.cast(), layout.row_bytes()) })?;
+    match layout.item_shape() {
+        [] => Ok(array.get_item(PyTuple::empty(py))?),
+        _ => Ok(array.into_any()),
+    }
+}
+
+fn zeros<'py>(py: Python<'py>, layout: &Layout) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let shape = layout.item_shape().iter().map(|size| npy_intp::try_from(*size));
+    let mut shape: Vec<npy_intp> = shape.collect::<Result<_, _>>().map_err(|_| too_large())?;
+    let dimensions = c_int::try_from(shape.len()).map_err(|_| too_large())?;
+    let descr = layout.descr(py).into_dtype_ptr();
+    // SAFETY: `descr` is an owned reference, which the call takes over, and
+    // `shape` has `dimensions` sizes.
+    let array = unsafe { PY_ARRAY_API.PyArray_Zeros(py, dimensions, shape.as_mut_ptr(), descr, 0) };
+    // SAFETY: an owned reference, or null with an exception set.
+    let array = unsafe { Bound::from_owned_ptr_or_err(py, array) }?;
+    Ok(array.cast_into()?)
 }
 
 /// The bytes of an array as a vector over the same memory, as writable as it is.

@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use zrecord_host::BufferPool;
 
 use crate::arguments;
+use crate::array;
 use crate::batch::{self, Form};
 use crate::destination;
 use crate::errors::{self, Result};
@@ -20,6 +21,9 @@ use crate::layout::Layout;
 use crate::progress::Report;
 use crate::records::Records;
 use crate::value;
+
+/// A row alone that is no larger is not worth memory that is recycled.
+const ROW_BYTES_SMALL: usize = 64 << 10;
 
 /// What reads records; the class that every handle derives from.
 #[pyclass(frozen, subclass, weakref, module = "zrecord._native")]
@@ -147,12 +151,19 @@ impl Reader {
             errors::new("OutOfRangeError", format!("index {index} is out of range for any store"))
         })?;
         let row_bytes = layout.row_bytes();
-        let gathered = py.detach(|| -> Result<_> {
-            let index = arguments::resolve(index, || {
+        let resolved = || {
+            arguments::resolve(index, || {
                 store.len().map(Some).map_err(|error| errors::host_error(&error))
-            })?;
+            })
+        };
+        if (1..=ROW_BYTES_SMALL).contains(&row_bytes) {
+            return array::one(py, layout, |row| {
+                py.detach(|| Ok(store.gather_packed(&[resolved()?], row, row_bytes as u64)?))
+            });
+        }
+        let gathered = py.detach(|| -> Result<_> {
             let pool = BufferPool::shared();
-            Ok(batch::gather(&*store, row_bytes, &Form::Dense, &[index], pool)?)
+            Ok(batch::gather(&*store, row_bytes, &Form::Dense, &[resolved()?], pool)?)
         })?;
         let row = gathered.into_python(py, layout)?;
         Ok(row.get_item(0)?)
