@@ -2,7 +2,7 @@
 //! one commit.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::codec::pack::{Arena, PackEncoder, PackedRecord, Packer};
@@ -13,17 +13,21 @@ use zrecord_core::{Error, Result};
 use crate::handle::Handle;
 use crate::pool;
 
-/// One thread packs at least this many bytes at a time, and at most these.
+/// One thread packs at least this many bytes at a time, and at most these: few
+/// enough that they are written while the cache still has them.
 const PART_BYTES_MIN: usize = 256 << 10;
-const PART_BYTES_MAX: usize = 4 << 20;
+const PART_BYTES_MAX: usize = 1 << 20;
+/// The memory of so many parts is kept for the next ones.
+const ARENAS_KEPT_MAX: usize = 16;
 /// Parts per thread, so that threads end about together.
 const PARTS_PER_THREAD: usize = 8;
 
-/// Packs records by one policy; its threads reuse their encoders from one
-/// append to the next.
+/// Packs records by one policy; its threads reuse their encoders and arenas
+/// from one append to the next.
 pub(crate) struct SharedPacker {
     packer: Packer<Libzstd>,
     encoders: Mutex<Vec<PackEncoder<Libzstd>>>,
+    arenas: Mutex<Vec<Arena>>,
 }
 
 /// Records that lie one behind the other in the caller's memory.
@@ -48,7 +52,7 @@ enum Stored<'a> {
 
 impl SharedPacker {
     pub(crate) fn new(packer: Packer<Libzstd>) -> Self {
-        Self { packer, encoders: Mutex::default() }
+        Self { packer, encoders: Mutex::default(), arenas: Mutex::default() }
     }
 
     fn pack<'a>(&self, records: &Records<'a>, range: Range<usize>) -> Result<Part<'a>> {
@@ -58,20 +62,31 @@ impl SharedPacker {
             let records = described.collect::<Result<_, _>>().map_err(unsupported)?;
             return Ok(Part { stored, records });
         }
-        let mut arena = Arena::with_capacity(records.bytes(&range).len());
+        let mut arena = lock(&self.arenas).pop().unwrap_or_default();
+        arena.reserve(records.bytes(&range).len());
         let mut packed = Vec::with_capacity(range.len());
-        let mut encoder = self.lock().pop().unwrap_or_default();
+        let mut encoder = lock(&self.encoders).pop().unwrap_or_default();
         for position in range {
             let record = records.get(position);
             packed.push(self.packer.pack(&mut encoder, record, &mut arena).map_err(unsupported)?);
         }
-        self.lock().push(encoder);
+        lock(&self.encoders).push(encoder);
         Ok(Part { stored: Stored::Packed(arena), records: packed })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<PackEncoder<Libzstd>>> {
-        self.encoders.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes back the memory of a part that was written.
+    fn reuse(&self, part: Part<'_>) {
+        let Stored::Packed(mut arena) = part.stored else { return };
+        let mut arenas = lock(&self.arenas);
+        if arenas.len() < ARENAS_KEPT_MAX && arena.capacity() <= PART_BYTES_MAX {
+            arena.clear();
+            arenas.push(arena);
+        }
     }
+}
+
+fn lock<T>(kept: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Part<'_> {
@@ -200,7 +215,12 @@ impl Handle {
         let staged = match &packed {
             Some(packed) => packed.iter().try_for_each(stage),
             // Some are written while others are packed.
-            None => pool::in_order(self.threads, parts, pack, |part| stage(&part?)),
+            None => pool::in_order(self.threads, parts, pack, |part| {
+                let part = part?;
+                stage(&part)?;
+                packer.reuse(part);
+                Ok(())
+            }),
         };
         let result = staged.and_then(|()| if commits { writer.commit_staged() } else { Ok(()) });
         if result.is_err() {

@@ -23,17 +23,23 @@ const DECODE_WEIGHT: usize = 8;
 /// decoded: preparing for a frame takes a good part of a microsecond.
 const RECORD_WEIGHT: usize = 64;
 const FRAME_WEIGHT: usize = 6 << 10;
-/// Batches lighter than this stay on the caller's thread: waking another one
-/// takes some twenty microseconds.
-const PARALLEL_WEIGHT_MIN: usize = 1 << 20;
+/// Batches of fewer bytes, or of what weighs as much, stay on the caller's
+/// thread: another one is awake only when the caller is through, after some
+/// twenty microseconds.
+pub(crate) const PARALLEL_BYTES_MIN: usize = 256 << 10;
+/// Batches of so many bytes are written past the cache.
+pub(crate) const STREAM_BYTES_MIN: usize = 16 << 20;
 /// Shares per thread, so that threads end about together.
 pub(crate) const SHARES_PER_THREAD: usize = 4;
 /// A thread keeps a buffer of at most this many bytes for stored bytes.
 const SCRATCH_KEPT_MAX: usize = 8 << 20;
 
-/// The first bytes of a record are asked for this many records ahead, so that
-/// several fetches from memory are under way at once.
-pub(crate) const PREFETCH_DISTANCE: usize = 6;
+/// The first bytes of a record are asked for so many records ahead, or short
+/// ones from as many bytes, so that several fetches from memory are under way
+/// at once: a core has some two dozen.
+const PREFETCH_DISTANCE_MIN: usize = 6;
+const PREFETCH_DISTANCE_MAX: usize = 24;
+const PREFETCH_BYTES_AHEAD: usize = 6 << 10;
 
 /// What one thread needs to read records, kept from one batch to the next.
 #[derive(Default)]
@@ -70,7 +76,7 @@ struct Share<'a> {
 impl Copying<'_> {
     /// Writes every record to its place.
     pub(crate) fn run(&self, dst: &mut [u8], threads: usize) -> Result<()> {
-        if threads < 2 || self.weight < PARALLEL_WEIGHT_MIN {
+        if threads < 2 || self.weight < PARALLEL_BYTES_MIN {
             return self.run_share(Share { jobs: 0..self.jobs.len(), base: 0, dst });
         }
         let shares = self.cut(dst, self.weight / (threads * SHARES_PER_THREAD));
@@ -99,10 +105,11 @@ impl Copying<'_> {
     fn run_share(&self, share: Share<'_>) -> Result<()> {
         SCRATCH.with_borrow_mut(|scratch| {
             let jobs = &self.jobs[share.jobs];
+            let distance = prefetch_distance(share.dst.len() / jobs.len().max(1));
             // A share that failed has left some.
             scratch.verified = 0;
             for (position, job) in jobs.iter().enumerate() {
-                if let Some(ahead) = jobs.get(position + PREFETCH_DISTANCE) {
+                if let Some(ahead) = jobs.get(position + distance) {
                     self.prefetch(ahead);
                 }
                 let dst = &mut share.dst[job.start - share.base..job.end() - share.base];
@@ -114,6 +121,11 @@ impl Copying<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Whether the batch is more than stays in the cache.
+    fn streams(&self) -> bool {
+        self.weight >= STREAM_BYTES_MIN
     }
 
     fn prefetch(&self, job: &Job) {
@@ -137,7 +149,7 @@ impl Copying<'_> {
             // Hashed where it was just written, which is in the cache.
             (Codec::Raw, touched) => {
                 if let Some(touched) = touched {
-                    copy(touched, job, dst)?;
+                    copy(touched, job, dst, self.streams() && !check)?;
                 }
                 if check {
                     location.check(*index, dst)?;
@@ -162,12 +174,15 @@ impl Copying<'_> {
     }
 }
 
-/// The stored bytes of a record as they are, into `dst`.
-fn copy(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
-    let offset = u64::from(job.location.offset);
-    let mapped =
-        touched.mapping.as_ref().is_some_and(|mapping| mapping.copy(to_usize(offset), dst));
-    if mapped { Ok(()) } else { read(touched, job, dst) }
+/// The stored bytes of a record as they are, into `dst`; past the cache if
+/// `streams`.
+fn copy(touched: &Touched, job: &Job, dst: &mut [u8], streams: bool) -> Result<()> {
+    let offset = to_usize(u64::from(job.location.offset));
+    let is_copied = touched.mapping.as_ref().is_some_and(|mapping| match streams {
+        true => mapping.stream(offset, dst),
+        false => mapping.copy(offset, dst),
+    });
+    if is_copied { Ok(()) } else { read(touched, job, dst) }
 }
 
 /// The stored bytes of a record, copied into `buffer`.
@@ -180,7 +195,7 @@ fn stored<'a>(touched: &Touched, job: &Job, buffer: &'a mut Vec<u8>) -> Result<&
             .map_err(|_| Error::Io { file, source: io::Error::from(io::ErrorKind::OutOfMemory) })?;
         buffer.resize(len, 0);
     }
-    copy(touched, job, &mut buffer[..len])?;
+    copy(touched, job, &mut buffer[..len], false)?;
     Ok(&buffer[..len])
 }
 
@@ -190,6 +205,11 @@ fn read(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
     let read = touched.chunk.read(dst, u64::from(location.offset));
     let read = read.map_err(|source| Error::Io { file, source })?;
     if read == dst.len() { Ok(()) } else { Err(too_short(*index, location, read as u64)) }
+}
+
+/// How many records ahead one of about this length is asked for.
+pub(crate) fn prefetch_distance(record_len: usize) -> usize {
+    (PREFETCH_BYTES_AHEAD / record_len.max(1)).clamp(PREFETCH_DISTANCE_MIN, PREFETCH_DISTANCE_MAX)
 }
 
 /// What reading a record costs, in copied bytes.

@@ -19,6 +19,10 @@ use crate::readahead::{self, Readahead};
 use crate::strided::{self, Strided};
 use crate::table::TableView;
 
+/// The entry of a record is asked for while those of so many before it are
+/// looked at: a fetch from memory takes as long as some ten of them.
+const ENTRIES_AHEAD: usize = 16;
+
 /// One record of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
@@ -275,6 +279,7 @@ fn plan<'a>(
     let mut in_order = true;
     let mut previous_end = 0;
     for (position, &index) in indices.iter().enumerate() {
+        locator.prefetch(position + ENTRIES_AHEAD);
         let location = locator.locate(index)?;
         let place = places.place(position, index, location.len, size)?;
         in_order &= place.start >= previous_end;
@@ -343,6 +348,14 @@ impl Locator<'_, '_, '_> {
         let location = table.location(index)?;
         strided::check(snapshot, index, &location)?;
         Ok(location)
+    }
+
+    /// Asks the processor for the entry of the record at `position`, once the
+    /// table is being looked at.
+    fn prefetch(&self, position: usize) {
+        if let (Some(table), Some(&index)) = (&self.table, self.indices.get(position)) {
+            table.prefetch(index);
+        }
     }
 }
 

@@ -133,10 +133,13 @@ impl Mapping {
     /// where there is no such instruction.
     pub(crate) fn prefetch(&self, offset: usize, len: usize) {
         let Some(start) = self.pointer(offset, len) else { return };
-        let ask = |first, last: usize| {
-            (first..last.min(len))
+        let ask = |first: usize, last: usize| {
+            // From where the line of the first byte begins, or a short stretch
+            // over the end of a line would be asked for in part.
+            let (first, last) = (start.wrapping_add(first), start.wrapping_add(last.min(len)));
+            (first.addr() & !(CACHE_LINE - 1)..last.addr())
                 .step_by(CACHE_LINE)
-                .for_each(|line| vectors::prefetch(start.wrapping_add(line)));
+                .for_each(|line| vectors::prefetch(first.with_addr(line)));
         };
         ask(0, PREFETCH_BYTES);
         if len > PREFETCH_BYTES {

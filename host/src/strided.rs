@@ -7,7 +7,7 @@ use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
 use zrecord_core::storage::Span;
 use zrecord_core::{Error, Result};
 
-use crate::copying::{PREFETCH_DISTANCE, SHARES_PER_THREAD};
+use crate::copying::{PARALLEL_BYTES_MIN, SHARES_PER_THREAD, STREAM_BYTES_MIN, prefetch_distance};
 use crate::gather::{Touched, to_usize, too_short};
 use crate::handle::{Reading, Snapshot};
 use crate::mapping::Mapping;
@@ -16,20 +16,10 @@ use crate::pool;
 use crate::readahead::{self, Readahead};
 use crate::table::TableView;
 
-/// What is asked for ahead of short records, in bytes, and in records at most:
-/// a core has some two dozen fetches under way at once.
-const PREFETCH_BYTES_AHEAD: usize = 6 << 10;
-const PREFETCH_DISTANCE_MAX: usize = 24;
-/// Batches of fewer bytes stay on the caller's thread: another one is awake only
-/// when the caller is through.
-const PARALLEL_BYTES_MIN: usize = 256 << 10;
-/// Batches of so many bytes are written past the cache.
-const STREAM_BYTES_MIN: usize = 16 << 20;
-
 /// A batch of a raw store that has one chunk, which is mapped: copied without
 /// looking records up, and without a look at the table but for the checksums
-/// that are to be compared. Others take the general way, which is some thirty
-/// nanoseconds a record slower.
+/// that are to be compared. Others take the general way, which fetches one more
+/// line from memory for each record.
 pub(crate) struct Strided<'a> {
     indices: &'a [u64],
     record_len: usize,
@@ -202,12 +192,6 @@ impl<'a> Checks<'a> {
         location.check(index, record)?;
         Ok(!self.always && self.snapshot.verified.insert(index))
     }
-}
-
-/// How many records ahead the first bytes of one are asked for: short ones
-/// from farther, so that as many fetches are under way.
-fn prefetch_distance(record_len: usize) -> usize {
-    (PREFETCH_BYTES_AHEAD / record_len.max(1)).clamp(PREFETCH_DISTANCE, PREFETCH_DISTANCE_MAX)
 }
 
 /// Checks that the table says of a record what the stride promises, on which

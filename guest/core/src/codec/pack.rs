@@ -114,10 +114,19 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena with room for `capacity` bytes. Stored bytes are never longer
-    /// than the records, so the sum of their lengths is always enough.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self { bytes: vec![0; capacity], used: 0 }
+    /// Makes room for `additional` bytes behind the used ones. Stored bytes are
+    /// never longer than the records, so the sum of their lengths is always
+    /// enough.
+    pub fn reserve(&mut self, additional: usize) {
+        let wanted = self.used + additional;
+        if self.bytes.len() < wanted {
+            self.bytes.resize(wanted, 0);
+        }
+    }
+
+    /// For how many bytes there is room, the used ones among them.
+    pub fn capacity(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The stored bytes so far.

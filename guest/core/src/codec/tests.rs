@@ -337,7 +337,7 @@ fn packed_records_unpack_from_a_shared_arena() {
     assert!(Packer::<Libzstd>::new(policy, None).is_err());
     assert!(Packer::<Ruzstd>::new(policy, Some(dictionary)).is_err());
     let packer = Packer::<Libzstd>::new(policy, Some(dictionary)).unwrap();
-    let (mut encoder, mut arena) = (PackEncoder::default(), Arena::with_capacity(100));
+    let (mut encoder, mut arena) = (PackEncoder::default(), Arena::default());
     let records: Vec<_> =
         (0_u8..40).map(|n| sample(u64::from(n % 3), 37 * usize::from(n), 40)).collect();
     for _ in 0..2 {
