@@ -31,9 +31,9 @@ impl Guest for Component {
     fn pack(codec: Compression, bytes: Vec<u8>) -> Result<(Compression, Vec<u8>), Error> {
         if codec == Compression::ZstdDict {
             // What the backend says of any dictionary.
-            Ruzstd::plan(Ruzstd::default_level(Codec::ZstdDict), Some(&[]))?;
+            Ruzstd::plan(Ruzstd::default_level(Codec::ZstdDict, None), None, Some(&[]))?;
         }
-        let policy = PackPolicy { codec: codec.into(), level: None, min_saving: 0.0 };
+        let policy = PackPolicy { codec: codec.into(), level: None, preset: None, min_saving: 0.0 };
         let packer = Packer::<Ruzstd>::new(policy, None)?;
         let mut arena = Arena::default();
         let packed = packer.pack(&mut PackEncoder::default(), &bytes, &mut arena)?;

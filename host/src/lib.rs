@@ -97,7 +97,7 @@ pub use verify::{Verdict, verify};
 pub use view::View;
 
 pub use zrecord_core as core;
-pub use zrecord_core::codec::Codec;
+pub use zrecord_core::codec::{Codec, Preset};
 pub use zrecord_core::dtype::Dtype;
 pub use zrecord_core::format::Format;
 pub use zrecord_core::sampler::{Mode as SamplerMode, Sampler, SamplerOptions};

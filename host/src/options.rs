@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use zrecord_core::codec::Codec;
 use zrecord_core::codec::libzstd::Libzstd;
 use zrecord_core::codec::pack::{PackPolicy, Packer};
+use zrecord_core::codec::{Codec, Preset};
 use zrecord_core::format::Format;
 
 use crate::error::Result;
@@ -66,6 +66,8 @@ pub struct OpenOptions {
     pub format: Option<Format>,
     /// The zstd level, or the codec's own.
     pub level: Option<i32>,
+    /// What zstd frames are made for, beside their size.
+    pub preset: Option<Preset>,
     /// The share of its bytes that a record must save to be stored compressed,
     /// or the format's own: 0.05 in extended stores, 0 in classic ones.
     pub min_saving: Option<f64>,
@@ -94,6 +96,7 @@ impl Default for OpenOptions {
             codec: Codec::Zstd,
             format: None,
             level: None,
+            preset: None,
             min_saving: None,
             verify: Verify::default(),
             io: Io::default(),
@@ -133,6 +136,12 @@ impl OpenOptions {
     #[must_use]
     pub fn level(self, level: i32) -> Self {
         Self { level: Some(level), ..self }
+    }
+
+    /// Sets what zstd frames are made for.
+    #[must_use]
+    pub fn preset(self, preset: Preset) -> Self {
+        Self { preset: Some(preset), ..self }
     }
 
     /// Sets the share that compressing must save.
@@ -175,10 +184,17 @@ impl OpenOptions {
     /// opened or created.
     pub(crate) fn check(&self) -> zrecord_core::Result<()> {
         pool::thread_count(self.threads)?;
-        let policy = PackPolicy::new(Codec::Zstd, Format::Extended);
+        let policy = self.policy(self.codec, Format::Extended);
+        policy.check()?;
+        // The level too, whatever the codec.
+        Packer::<Libzstd>::new(PackPolicy { codec: Codec::Zstd, ..policy }, None).map(drop)
+    }
+
+    /// How records are packed with `codec` in a store of `format`.
+    pub(crate) fn policy(&self, codec: Codec, format: Format) -> PackPolicy {
+        let policy = PackPolicy::new(codec, format);
         let min_saving = self.min_saving.unwrap_or(policy.min_saving);
-        let policy = PackPolicy { level: self.level, min_saving, ..policy };
-        Packer::<Libzstd>::new(policy, None).map(drop)
+        PackPolicy { level: self.level, preset: self.preset, min_saving, ..policy }
     }
 
     /// Opens or creates the store at `path`.

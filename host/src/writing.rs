@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use zrecord_core::codec::libzstd::Libzstd;
-use zrecord_core::codec::pack::{PackDictionary, PackPolicy, Packer};
+use zrecord_core::codec::pack::{PackDictionary, Packer};
 use zrecord_core::codec::{Codec, CodecError, Zstd};
 use zrecord_core::format::Format;
 use zrecord_core::reader::{Identity, Reader};
@@ -101,9 +101,7 @@ impl Writing {
         let bytes = newest.map(|number| self.writer.reader().dictionary(number)).transpose()?;
         let dictionary =
             newest.zip(bytes.as_deref()).map(|(number, bytes)| PackDictionary { number, bytes });
-        let mut policy = PackPolicy::new(codec, self.writer.format());
-        policy.level = options.level;
-        policy.min_saving = options.min_saving.unwrap_or(policy.min_saving);
+        let policy = options.policy(codec, self.writer.format());
         let packer = Arc::new(SharedPacker::new(Packer::new(policy, dictionary)?));
         self.packers.retain(|(other, _), _| *other != codec.number());
         self.packers.insert(key, Arc::clone(&packer));

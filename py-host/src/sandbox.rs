@@ -13,7 +13,7 @@ use crate::errors::{self, Result};
 use crate::handle::Handle;
 use crate::progress::Report;
 use crate::reader::Reader;
-use crate::store::{codec_of, format_of};
+use crate::store::{codec_of, format_of, preset_of};
 
 /// A handle of a store that is read inside of a sandbox.
 #[pyclass(frozen, extends = Reader, module = "zrecord._native")]
@@ -52,6 +52,7 @@ pub(crate) fn run_step(
     codec: Option<&str>,
     format: Option<&str>,
     level: Option<i32>,
+    preset: Option<&str>,
     min_saving: Option<f64>,
     progress: Option<Py<PyAny>>,
 ) -> Result<(u64, u64, u64)> {
@@ -62,6 +63,7 @@ pub(crate) fn run_step(
     options.codec = codec.map(codec_of).transpose()?;
     options.format = format.map(format_of).transpose()?;
     options.level = level;
+    options.preset = preset.map(preset_of).transpose()?;
     options.min_saving = min_saving;
     let mut report = Report::new(progress);
     let mut say = |progress| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use zrecord_core::codec::Codec;
+use zrecord_core::codec::{Codec, Preset};
 use zrecord_core::dtype::Dtype;
 use zrecord_core::format::Format;
 use zrecord_core::schema::{Kind, Schema};
@@ -38,6 +38,7 @@ impl Store {
         codec: &str,
         format: Option<&str>,
         level: Option<i32>,
+        preset: Option<&str>,
         min_saving: Option<f64>,
         verify: &str,
         io: &str,
@@ -60,6 +61,7 @@ impl Store {
             .lock(lock);
         options.format = format.map(format_of).transpose()?;
         options.level = level;
+        options.preset = preset.map(preset_of).transpose()?;
         options.min_saving = min_saving;
         options.threads = threads;
         let inner = py.detach(|| options.open(&path))?;
@@ -200,6 +202,11 @@ impl Store {
 pub(crate) fn codec_of(name: &str) -> Result<Codec> {
     let unknown = || errors::new("UnknownCodecError", format!("unknown codec {name:?}")).into();
     Codec::from_name(name).ok_or_else(unknown)
+}
+
+pub(crate) fn preset_of(name: &str) -> Result<Preset> {
+    let unknown = || errors::new("InvalidArgumentError", format!("unknown preset {name:?}")).into();
+    Preset::from_name(name).ok_or_else(unknown)
 }
 
 pub(crate) fn format_of(name: &str) -> Result<Format> {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +204,41 @@ def test_levels_and_savings_decide_how_records_lie(path: Path) -> None:
             store.append(noise, [0])
             sizes.append(store.stats()["live_bytes"])
     assert sizes[0] < sizes[1] == 10000
+
+
+@pytest.mark.parametrize("store_format", ["extended", "classic"])
+def test_frames_made_for_decoding_keep_their_literals(path: Path, store_format: str) -> None:
+    rng = np.random.default_rng(0)
+    # What repeats is found in either; what is but unevenly spread is not.
+    repeated = np.tile(rng.integers(0, 256, 100, np.uint8), 100)
+    skewed = rng.integers(0, 64, 10_000, np.uint8)
+    sizes: dict[str | None, list[int]] = {}
+    for preset in (None, "decode"):
+        where = path.with_name(str(preset))
+        sizes[preset] = []
+        for row in (repeated, skewed):
+            zr.from_numpy(where, row[None], format=store_format, preset=preset)
+            with zr.Zrecord(where, mode="r") as store:
+                sizes[preset].append(store.stats()["live_bytes"] - sum(sizes[preset]))
+        np.testing.assert_array_equal(zr.DenseDataset(where)[:], np.stack([repeated, skewed]))
+    assert sizes["decode"][0] < 1_000
+    assert sizes[None][1] < 8_000
+    assert sizes["decode"][1] == 10_000
+
+
+def test_a_preset_that_is_none_or_has_no_use_is_refused(path: Path) -> None:
+    with pytest.raises(ValueError, match=r"preset is 'size', not one of \['decode'\]"):
+        zr.Zrecord(path, preset="size")
+    for make in (
+        lambda: zr.Zrecord(path, "zstd_dict", preset="decode"),
+        lambda: zr.from_numpy(path, np.zeros((100, 10)), "zstd_dict", preset="decode"),
+    ):
+        with pytest.raises(ValueError, match="preset.*dictionary"):
+            make()
+    assert not path.exists()
+    with zr.Zrecord(path, "raw", preset="decode") as store:
+        store.append(b"abc", [0])
+        assert pickle.loads(pickle.dumps(store))._options[4] == "decode"
 
 
 @pytest.mark.parametrize("io", ["map", "pread"])

@@ -11,7 +11,7 @@ const FRAMES: usize = 64;
 const RECORD_LEN: usize = 12 << 10;
 
 pub fn run(rounds: usize) {
-    let plan = Libzstd::plan(3, None).unwrap();
+    let plan = Libzstd::plan(3, None, None).unwrap();
     let mut encoder = Libzstd::encoder(&plan).unwrap();
     let mut random = Random::new(2);
     let frames: Vec<Vec<u8>> = (0..FRAMES)

@@ -42,7 +42,7 @@ impl Encoding {
     ) -> Result<Self, AnyError> {
         let rows = rows_of(path, offset)?;
         let dictionary = dictionary.map(fs::read).transpose()?;
-        let plan = Libzstd::plan(level, dictionary.as_deref())?;
+        let plan = Libzstd::plan(level, None, dictionary.as_deref())?;
         Ok(Self { rows, record_bytes, plan })
     }
 

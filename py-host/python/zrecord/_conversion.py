@@ -46,6 +46,7 @@ class Conversion:
         if_exists: str,
         format: str | None,
         level: int | None,
+        preset: str | None,
         min_saving: float | None,
         commit_every: int | None,
     ) -> None:
@@ -58,7 +59,11 @@ class Conversion:
         self.path = Path(path).absolute()
         self.codec = check_codec(codec)
         self.if_exists = if_exists
-        self.options: dict[str, Any] = {"level": level, "min_saving": min_saving}
+        self.options: dict[str, Any] = {
+            "level": level,
+            "preset": preset,
+            "min_saving": min_saving,
+        }
         self.commit_every = commit_every
         self.exists = (self.path / "meta.zr").exists()
         self.format = self._format(format)

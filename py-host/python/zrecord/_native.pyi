@@ -56,6 +56,7 @@ def run_step(
     codec: str | None,
     format: str | None,
     level: int | None,
+    preset: str | None,
     min_saving: float | None,
     progress: _Progress,
 ) -> tuple[int, int, int]:
@@ -123,6 +124,7 @@ class Store(Reader):
         codec: str,
         format: str | None,
         level: int | None,
+        preset: str | None,
         min_saving: float | None,
         verify: str,
         io: str,

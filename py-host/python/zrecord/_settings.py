@@ -12,6 +12,7 @@ CODECS: Final[dict[str, int]] = {"raw": 0, "zstd": 1, "zstd_dict": 2}
 """Codec names and their numbers in both formats."""
 
 FORMATS: Final = ("extended", "classic")
+PRESETS: Final = ("decode",)
 
 RECORD_LEN_MAX: Final[dict[str, int]] = {"extended": 2**32 - 1, "classic": 1 << 20}
 """The longest record of each format, in bytes."""

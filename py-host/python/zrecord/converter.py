@@ -44,6 +44,7 @@ def from_numpy(
     if_exists: str = "append",
     format: str | None = None,
     level: int | None = None,
+    preset: str | None = None,
     min_saving: float | None = None,
     progress: Callable[[int, int | None], object] | None = None,
     commit_every: int | None = None,
@@ -68,7 +69,7 @@ def from_numpy(
             ``"replace"`` it once the new one is whole, which nobody else may
             have open then. Killed half way, that leaves a hidden ``.NAME.*.new``
             beside the store, which the next replacement or conversion removes.
-        format, level, min_saving: as :class:`~zrecord.zrecord.Zrecord`.
+        format, level, preset, min_saving: as :class:`~zrecord.zrecord.Zrecord`.
         progress: called with ``(records so far, all)`` after each block.
         commit_every: commit whenever that many records were added.
         metadata: a map to keep in the schema of a new store.
@@ -92,6 +93,7 @@ def from_numpy(
         if_exists=if_exists,
         format=format,
         level=level,
+        preset=preset,
         min_saving=min_saving,
         commit_every=commit_every,
     )
@@ -131,6 +133,7 @@ def from_iterator(
     if_exists: str = "append",
     format: str | None = None,
     level: int | None = None,
+    preset: str | None = None,
     min_saving: float | None = None,
     progress: Callable[[int, int | None], object] | None = None,
     commit_every: int | None = None,
@@ -146,7 +149,7 @@ def from_iterator(
     Args:
         path: the directory of the store.
         source: any iterable, read once.
-        codec, chunk_bytes, dict_size, if_exists, format, level, min_saving,
+        codec, chunk_bytes, dict_size, if_exists, format, level, preset, min_saving,
             commit_every, metadata: as :func:`from_numpy`; a dictionary is
             trained on the first block.
         schema: ``dtype`` and ``item_shape``, which an empty source needs.
@@ -164,6 +167,7 @@ def from_iterator(
         if_exists=if_exists,
         format=format,
         level=level,
+        preset=preset,
         min_saving=min_saving,
         commit_every=commit_every,
     )

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from . import _datasets, _native
 from ._reading import Reading, check_id, mind_forks
-from ._settings import FORMATS, check_choice, check_codec
+from ._settings import FORMATS, PRESETS, check_choice, check_codec
 from .errors import InvalidArgumentError
 
 if not hasattr(_native, "Sandbox"):
@@ -175,6 +175,7 @@ def run(
     codec: str | None = None,
     format: str | None = None,
     level: int | None = None,
+    preset: str | None = None,
     min_saving: float | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Report:
@@ -201,7 +202,7 @@ def run(
             record; 64 MiB unless given.
         instances: how many work at once; as many as there are processors to
             use unless given.
-        codec, format, level, min_saving: those of the new store, as
+        codec, format, level, preset, min_saving: those of the new store, as
             :class:`zrecord.Zrecord` has them; the codec is the source's unless
             given.
         progress: called as ``progress(done, total)``, in records of the source,
@@ -219,6 +220,8 @@ def run(
         check_codec(codec)
     if format is not None:
         check_choice("format", format, FORMATS)
+    if preset is not None:
+        check_choice("preset", preset, PRESETS)
     limits = _limits(memory, time, call_bytes)
     if instances is not None:
         instances = _whole("instances", instances, "instances")
@@ -234,6 +237,7 @@ def run(
         codec,
         format,
         level,
+        preset,
         min_saving,
         progress,
     )

@@ -16,6 +16,7 @@ from ._reading import Reading, as_bytes, as_offsets, check_id, mind_forks
 from ._settings import (
     CODECS,
     FORMATS,
+    PRESETS,
     RECORD_LEN_MAX,
     check_choice,
     check_codec,
@@ -44,6 +45,8 @@ class Zrecord(Reading):
             loaderx's. An existing store has its own.
         level: the zstd level; 3 for ``zstd`` and 19 for ``zstd_dict`` unless
             asked.
+        preset: ``"decode"`` makes ``zstd`` frames that decode 1.3 to 1.9 times as
+            fast and are a few per cent longer; written at level 9 unless asked.
         min_saving: the share of its length that a record must lose to be
             stored compressed: 0.05 in extended stores, 0.0 in classic ones.
         verify: when checksums are checked: ``"first"`` time a record is read,
@@ -69,6 +72,7 @@ class Zrecord(Reading):
         mode: str = "a",
         format: str | None = None,
         level: int | None = None,
+        preset: str | None = None,
         min_saving: float | None = None,
         verify: str = "first",
         io: str = "map",
@@ -79,6 +83,8 @@ class Zrecord(Reading):
         check_choice("mode", mode, ("r", "a", "x"))
         if format is not None:
             check_choice("format", format, FORMATS)
+        if preset is not None:
+            check_choice("preset", preset, PRESETS)
         check_choice("verify", verify, ("first", "always", "never"))
         check_choice("io", io, ("map", "pread"))
         if threads is not None:
@@ -89,6 +95,7 @@ class Zrecord(Reading):
             "a" if mode == "x" else mode,
             format,
             level,
+            preset,
             min_saving,
             verify,
             io,
@@ -104,6 +111,7 @@ class Zrecord(Reading):
             codec,
             wanted,
             level,
+            preset,
             min_saving,
             verify,
             io,
@@ -195,12 +203,12 @@ class Zrecord(Reading):
         return _reopen, (self._place(), *self._options)
 
     def _notes(self) -> str:
-        return ", checksums never verified" if self._options[5] == "never" else ""
+        return ", checksums never verified" if self._options[6] == "never" else ""
 
 
 def _reopen(place: tuple[Path, str | None], codec: str, mode: str, *options: Any) -> Zrecord:
     path, pickled_id = place
-    names = ("format", "level", "min_saving", "verify", "io", "lock", "threads")
+    names = ("format", "level", "preset", "min_saving", "verify", "io", "lock", "threads")
     # One that is gone must not be made anew, empty.
     if mode != "r" and not (path / "meta.zr").exists():
         raise StoreNotFoundError(errno.ENOENT, f"{path}: the store that was pickled is gone")

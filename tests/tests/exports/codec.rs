@@ -34,7 +34,7 @@ fn records() -> Vec<Vec<u8>> {
 
 /// As libzstd packs it, raw where that is shorter.
 fn packed(codec: Codec, record: &[u8], level: i32) -> (Codec, Vec<u8>) {
-    let policy = PackPolicy { codec, level: Some(level), min_saving: 0.0 };
+    let policy = PackPolicy { codec, level: Some(level), preset: None, min_saving: 0.0 };
     let dictionary = PackDictionary { number: 0, bytes: trained() };
     let packer = Packer::<Libzstd>::new(policy, Some(dictionary)).unwrap();
     let mut arena = Arena::default();
@@ -162,7 +162,7 @@ pub fn pack(world: World) -> Compared {
     let mut pair = Pair::empty(world);
     for record in records() {
         for codec in [Codec::Raw, Codec::Zstd] {
-            let policy = PackPolicy { codec, level: None, min_saving: 0.0 };
+            let policy = PackPolicy { codec, level: None, preset: None, min_saving: 0.0 };
             let packer = Packer::<Ruzstd>::new(policy, None).unwrap();
             let mut arena = Arena::default();
             let packed = packer.pack(&mut PackEncoder::default(), &record, &mut arena).unwrap();

@@ -2,9 +2,9 @@
 //! their training.
 
 use zstd_safe::zstd_sys::ZSTD_ErrorCode;
-use zstd_safe::{CCtx, CDict, CParameter, DCtx, DDict};
+use zstd_safe::{CCtx, CDict, CParameter, DCtx, DDict, ParamSwitch};
 
-use super::{CodecError, Zstd, frame};
+use super::{CodecError, Preset, Zstd, frame};
 
 /// The smallest dictionary that libzstd trains, in bytes.
 pub const DICTIONARY_SIZE_MIN: usize = 256;
@@ -31,6 +31,7 @@ impl Default for Decoder {
 /// A level, with the dictionary digested for it.
 pub struct EncoderPlan {
     level: i32,
+    preset: Option<Preset>,
     dictionary: Option<CDict<'static>>,
 }
 
@@ -70,7 +71,11 @@ impl Zstd for Libzstd {
         }
     }
 
-    fn plan(level: i32, dictionary: Option<&[u8]>) -> Result<EncoderPlan, CodecError> {
+    fn plan(
+        level: i32,
+        preset: Option<Preset>,
+        dictionary: Option<&[u8]>,
+    ) -> Result<EncoderPlan, CodecError> {
         let levels = zstd_safe::min_c_level()..=zstd_safe::max_c_level();
         if !levels.contains(&level) {
             return Err(CodecError::Unsupported(format!(
@@ -83,11 +88,15 @@ impl Zstd for Libzstd {
             frame::dictionary_id(bytes)?;
             CDict::try_create(bytes, level).ok_or_else(undigested)
         };
-        Ok(EncoderPlan { level, dictionary: dictionary.map(digest).transpose()? })
+        Ok(EncoderPlan { level, preset, dictionary: dictionary.map(digest).transpose()? })
     }
 
     fn encoder(plan: &EncoderPlan) -> Result<Encoder, CodecError> {
         let mut context = CCtx::create();
+        let literals = match plan.preset {
+            None => ParamSwitch::Auto,
+            Some(Preset::Decode) => ParamSwitch::Disable,
+        };
         // With a dictionary the level is part of the digest, and libzstd's
         // defaults for the rest are these.
         for parameter in [
@@ -95,6 +104,7 @@ impl Zstd for Libzstd {
             CParameter::ContentSizeFlag(true),
             CParameter::ChecksumFlag(false),
             CParameter::DictIdFlag(true),
+            CParameter::LiteralCompressionMode(literals),
         ] {
             context.set_parameter(parameter).map_err(not_encoded)?;
         }

@@ -15,6 +15,10 @@ pub mod pack;
 #[cfg(feature = "ruzstd")]
 pub mod pure;
 
+/// The zstd level of [`Preset::Decode`] unless another is asked for: higher ones
+/// save little more, and decode more slowly.
+const DECODE_LEVEL: i32 = 9;
+
 /// How a record's bytes are stored. The numbers are the ones on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -64,6 +68,34 @@ impl Codec {
     }
 }
 
+/// What frames are made for, where the level alone does not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Preset {
+    /// Fast decoding: literals are stored as they are, since undoing their
+    /// Huffman code is what takes most of decoding's time, and matches are
+    /// looked for longer. Any zstd decoder reads such frames. Not for
+    /// [`Codec::ZstdDict`], whose frames gain nothing by it.
+    Decode,
+}
+
+impl Preset {
+    /// Every preset.
+    pub const ALL: [Self; 1] = [Self::Decode];
+
+    /// Its name in arguments.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+        }
+    }
+
+    /// The preset of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|preset| preset.name() == name)
+    }
+}
+
 impl fmt::Display for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -99,8 +131,11 @@ pub trait Zstd: 'static {
     type EncoderPlan: Send + Sync;
 
     /// The level this backend encodes `codec` at unless another is asked for.
-    fn default_level(codec: Codec) -> i32 {
-        codec.default_level()
+    fn default_level(codec: Codec, preset: Option<Preset>) -> i32 {
+        match preset {
+            None => codec.default_level(),
+            Some(Preset::Decode) => DECODE_LEVEL,
+        }
     }
 
     /// Digests a dictionary (the bytes of `dict.zr`: a zstd dictionary with
@@ -129,9 +164,13 @@ pub trait Zstd: 'static {
     ///
     /// # Errors
     ///
-    /// [`CodecError::Unsupported`] for a level or dictionary that this backend
-    /// cannot encode with.
-    fn plan(level: i32, dictionary: Option<&[u8]>) -> Result<Self::EncoderPlan, CodecError>;
+    /// [`CodecError::Unsupported`] for a level, preset or dictionary that this
+    /// backend cannot encode with.
+    fn plan(
+        level: i32,
+        preset: Option<Preset>,
+        dictionary: Option<&[u8]>,
+    ) -> Result<Self::EncoderPlan, CodecError>;
 
     /// A context for encoding after `plan`.
     ///

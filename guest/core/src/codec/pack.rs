@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::{Format, RecordLocation, checksum};
 use crate::storage::FileName;
 
-use super::{Codec, CodecError, Zstd};
+use super::{Codec, CodecError, Preset, Zstd};
 
 /// The share of its bytes that a record must save to be stored compressed in
 /// an extended store, unless another is asked for: below it, decoding costs
@@ -25,6 +25,8 @@ pub struct PackPolicy {
     pub codec: Codec,
     /// The zstd level, or `None` for the backend's own.
     pub level: Option<i32>,
+    /// What frames are made for, beside their size.
+    pub preset: Option<Preset>,
     /// The share of its bytes, from 0 to below 1, that a record must save or
     /// be stored raw.
     pub min_saving: f64,
@@ -37,7 +39,31 @@ impl PackPolicy {
             Format::Classic => 0.0,
             Format::Extended => MIN_SAVING_DEFAULT,
         };
-        Self { codec, level: None, min_saving }
+        Self { codec, level: None, preset: None, min_saving }
+    }
+
+    /// Refuses what no record can be packed by.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`], naming `min_saving` or `preset`.
+    pub fn check(&self) -> Result<()> {
+        let invalid = |argument, reason| Err(Error::InvalidArgument { argument, reason });
+        let min_saving = self.min_saving;
+        if !(0.0..1.0).contains(&min_saving) {
+            let reason = format!("{min_saving} is not a share from 0 to below 1");
+            return invalid("min_saving", reason);
+        }
+        match self.preset {
+            Some(preset) if self.codec == Codec::ZstdDict => {
+                let reason = format!(
+                    "{:?} is for the codec zstd; with a dictionary frames decode no faster by it",
+                    preset.name()
+                );
+                invalid("preset", reason)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -186,17 +212,12 @@ impl<Z: Zstd> Packer<Z> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a `min_saving` out of range or a missing
+    /// Those of [`PackPolicy::check`]; [`Error::InvalidArgument`] for a missing
     /// dictionary, [`Error::Unsupported`] for what the backend cannot encode,
     /// [`Error::Corrupt`] for a dictionary that is none.
     pub fn new(policy: PackPolicy, dictionary: Option<PackDictionary<'_>>) -> Result<Self> {
-        let PackPolicy { codec, level, min_saving } = policy;
-        if !(0.0..1.0).contains(&min_saving) {
-            return Err(Error::InvalidArgument {
-                argument: "min_saving",
-                reason: format!("{min_saving} is not a share from 0 to below 1"),
-            });
-        }
+        policy.check()?;
+        let PackPolicy { codec, level, preset, min_saving } = policy;
         let dictionary = match (codec, dictionary) {
             (Codec::Raw, _) => return Ok(Self { compression: None, min_saving }),
             (Codec::Zstd, _) => None,
@@ -209,18 +230,14 @@ impl<Z: Zstd> Packer<Z> {
             }
         };
         let number = dictionary.map_or(0, |dictionary| dictionary.number);
-        let level = level.unwrap_or_else(|| Z::default_level(codec));
-        let plan =
-            Z::plan(level, dictionary.map(|dictionary| dictionary.bytes)).map_err(|error| {
-                match error {
-                    CodecError::Corrupt(reason) => {
-                        Error::corrupt(FileName::Dictionary(number), reason)
-                    }
-                    CodecError::Unsupported(what) | CodecError::Training(what) => {
-                        Error::Unsupported { what }
-                    }
-                }
-            })?;
+        let level = level.unwrap_or_else(|| Z::default_level(codec, preset));
+        let bytes = dictionary.map(|dictionary| dictionary.bytes);
+        let plan = Z::plan(level, preset, bytes).map_err(|error| match error {
+            CodecError::Corrupt(reason) => Error::corrupt(FileName::Dictionary(number), reason),
+            CodecError::Unsupported(what) | CodecError::Training(what) => {
+                Error::Unsupported { what }
+            }
+        })?;
         Ok(Self { compression: Some(Compression { plan, codec, dictionary: number }), min_saving })
     }
 

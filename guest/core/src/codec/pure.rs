@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ruzstd::decoding::{BlockDecodingStrategy, Dictionary as Parsed, FrameDecoder};
 use ruzstd::encoding::{CompressionLevel, FrameCompressor, MatchGeneratorDriver};
 
-use super::{Codec, CodecError, Zstd, frame};
+use super::{Codec, CodecError, Preset, Zstd, frame};
 
 /// The only level this backend encodes at: ruzstd's "fastest", about zstd's 1.
 pub const LEVEL: i32 = 1;
@@ -71,7 +71,7 @@ impl Zstd for Ruzstd {
     type Encoder = Encoder;
     type EncoderPlan = EncoderPlan;
 
-    fn default_level(_: Codec) -> i32 {
+    fn default_level(_: Codec, _: Option<Preset>) -> i32 {
         LEVEL
     }
 
@@ -119,7 +119,14 @@ impl Zstd for Ruzstd {
         frames.read_exact(dst).map_err(undecodable)
     }
 
-    fn plan(level: i32, dictionary: Option<&[u8]>) -> Result<EncoderPlan, CodecError> {
+    fn plan(
+        level: i32,
+        preset: Option<Preset>,
+        dictionary: Option<&[u8]>,
+    ) -> Result<EncoderPlan, CodecError> {
+        if let Some(preset) = preset {
+            return Err(unsupported(&format!("the preset {:?}", preset.name())));
+        }
         if dictionary.is_some() {
             return Err(unsupported("encoding with a dictionary"));
         }

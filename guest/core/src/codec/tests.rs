@@ -48,7 +48,7 @@ const LENGTHS: [usize; 14] =
     [0, 1, 2, 7, 255, 256, 1_025, 12_288, 65_791, 65_792, 131_071, 131_072, 131_073, 300_000];
 
 fn encode<Z: Zstd>(level: i32, dictionary: Option<&[u8]>, record: &[u8]) -> Vec<u8> {
-    let plan = Z::plan(level, dictionary).unwrap();
+    let plan = Z::plan(level, None, dictionary).unwrap();
     let mut encoder = Z::encoder(&plan).unwrap();
     let mut frame = vec![0; record.len() + 100];
     let len = Z::encode(&plan, &mut encoder, record, &mut frame).unwrap().expect("fits");
@@ -229,6 +229,49 @@ fn a_window_beyond_the_content_costs_nothing() {
 }
 
 #[test]
+fn frames_for_decoding_keep_their_literals() {
+    let presets = [None, Some(Preset::Decode)];
+    let stored = |record: &[u8]| {
+        presets.map(|preset| {
+            let plan = Libzstd::plan(9, preset, None).unwrap();
+            let mut encoder = Libzstd::encoder(&plan).unwrap();
+            let mut frame = vec![0; 2 * record.len() + 64];
+            let len = Libzstd::encode(&plan, &mut encoder, record, &mut frame).unwrap().unwrap();
+            assert_eq!(decode::<Libzstd>(None, &frame[..len], record.len()).unwrap(), record);
+            assert_eq!(decode::<Ruzstd>(None, &frame[..len], record.len()).unwrap(), record);
+            len
+        })
+    };
+    // Few values, at random: nothing repeats.
+    let mut state = 1_u32;
+    let uneven: Vec<u8> = (0..10_000)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24).to_le_bytes()[0] % 64
+        })
+        .collect();
+    let [plain, fast] = stored(&uneven);
+    assert!(plain < 8_000 && fast > 9_900, "{plain} {fast}");
+    let [plain, fast] = stored(&uneven[..100].repeat(100));
+    assert!(plain < 200 && fast < 300, "{plain} {fast}");
+}
+
+#[test]
+fn a_preset_is_for_zstd_alone() {
+    let policy = PackPolicy::new(Codec::Zstd, Format::Extended);
+    let policy = PackPolicy { preset: Some(Preset::Decode), ..policy };
+    assert!(Packer::<Libzstd>::new(policy, None).is_ok());
+    let refused = Packer::<Ruzstd>::new(policy, None).err().unwrap();
+    assert!(matches!(refused, Error::Unsupported { .. }), "{refused}");
+    assert!(Packer::<Ruzstd>::new(PackPolicy { codec: Codec::Raw, ..policy }, None).is_ok());
+    let bytes = trained(1);
+    let dictionary = PackDictionary { number: 0, bytes: &bytes };
+    let policy = PackPolicy { codec: Codec::ZstdDict, ..policy };
+    let refused = Packer::<Libzstd>::new(policy, Some(dictionary)).err().unwrap();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "preset", .. }), "{refused}");
+}
+
+#[test]
 fn levels_are_checked() {
     let refused = |result: Result<(), CodecError>, words: &[&str]| match result {
         Err(CodecError::Unsupported(what)) => {
@@ -237,12 +280,15 @@ fn levels_are_checked() {
         other => panic!("{other:?}"),
     };
     for level in [i32::MIN, -131_073, 23, i32::MAX] {
-        refused(Libzstd::plan(level, None).map(drop), &["-131072 to 22", &level.to_string()]);
+        refused(Libzstd::plan(level, None, None).map(drop), &["-131072 to 22", &level.to_string()]);
     }
     for level in [i32::MIN, -1, 0, 2, 3, 19, i32::MAX] {
-        refused(Ruzstd::plan(level, None).map(drop), &["native host", &level.to_string()]);
+        refused(Ruzstd::plan(level, None, None).map(drop), &["native host", &level.to_string()]);
     }
-    refused(Ruzstd::plan(pure::LEVEL, Some(&trained(1))).map(drop), &["dictionary", "native host"]);
+    refused(
+        Ruzstd::plan(pure::LEVEL, None, Some(&trained(1))).map(drop),
+        &["dictionary", "native host"],
+    );
     refused(Ruzstd::train(&[], &[], 0).map(drop), &["native host"]);
 }
 
@@ -269,14 +315,14 @@ fn training_says_what_is_wrong() {
 fn what_does_not_fit_is_none() {
     let record = sample(1, 5_000, 20);
     let exact = encode::<Libzstd>(3, None, &record).len();
-    let plan = Libzstd::plan(3, None).unwrap();
+    let plan = Libzstd::plan(3, None, None).unwrap();
     let mut encoder = Libzstd::encoder(&plan).unwrap();
     let mut dst = vec![0; exact + 32];
     for len in [exact - 1, 10, 0] {
         assert_eq!(Libzstd::encode(&plan, &mut encoder, &record, &mut dst[..len]), Ok(None));
     }
     assert_eq!(Libzstd::encode(&plan, &mut encoder, &record, &mut dst), Ok(Some(exact)));
-    let plan = Ruzstd::plan(pure::LEVEL, None).unwrap();
+    let plan = Ruzstd::plan(pure::LEVEL, None, None).unwrap();
     let mut encoder = Ruzstd::encoder(&plan).unwrap();
     assert_eq!(Ruzstd::encode(&plan, &mut encoder, &record, &mut dst[..10]), Ok(None));
     let mut dst = vec![0; 5_000];
@@ -296,7 +342,7 @@ fn a_record_must_save_its_share() {
     let frame = encode::<Libzstd>(3, None, &record).len();
     assert!((400..950).contains(&frame), "{frame}");
     let stored = |min_saving| {
-        let policy = PackPolicy { codec: Codec::Zstd, level: Some(3), min_saving };
+        let policy = PackPolicy { codec: Codec::Zstd, level: Some(3), preset: None, min_saving };
         let (packed, bytes) = packed::<Libzstd>(policy, &record);
         assert_eq!(bytes.len(), packed.stored_len as usize);
         assert_eq!(packed.checksum, checksum(&bytes, 1_000, packed.codec, 0));
@@ -313,7 +359,7 @@ fn a_record_must_save_its_share() {
 
 #[test]
 fn what_does_not_shrink_is_stored_raw() {
-    let policy = PackPolicy { codec: Codec::Zstd, level: None, min_saving: 0.0 };
+    let policy = PackPolicy { codec: Codec::Zstd, level: None, preset: None, min_saving: 0.0 };
     for record in [&[][..], &[7], &[1, 2, 3, 4, 5], &noise(9, 3_000)] {
         for (packed, bytes) in [packed::<Libzstd>(policy, record), packed::<Ruzstd>(policy, record)]
         {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use zrecord_host::{Codec, Format};
+use zrecord_host::{Codec, Format, Preset};
 
 /// Records of a training set, in one directory: look inside, check, compact
 /// and convert.
@@ -152,6 +152,9 @@ pub struct RunArguments {
     /// The zstd level of the new store.
     #[arg(long)]
     pub level: Option<i32>,
+    /// What the frames of the new store are made for, beside their size.
+    #[arg(long, value_enum)]
+    pub preset: Option<PresetName>,
     /// The share of its bytes, from 0 to below 1, that a record must save to
     /// be stored compressed.
     #[arg(long)]
@@ -179,6 +182,21 @@ pub enum CodecName {
     Raw,
     /// Each on its own.
     Zstd,
+}
+
+/// What zstd frames are made for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PresetName {
+    /// Fast decoding, for a few per cent more bytes.
+    Decode,
+}
+
+impl From<PresetName> for Preset {
+    fn from(name: PresetName) -> Self {
+        match name {
+            PresetName::Decode => Self::Decode,
+        }
+    }
 }
 
 impl From<CodecName> for Codec {

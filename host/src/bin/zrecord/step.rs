@@ -21,6 +21,7 @@ pub fn run(arguments: &RunArguments, out: &mut dyn Write) -> Result<()> {
     options.codec = arguments.codec.map(Into::into);
     options.format = arguments.format.map(Into::into);
     options.level = arguments.level;
+    options.preset = arguments.preset.map(Into::into);
     options.min_saving = arguments.min_saving;
     let bar = Bar::new("processing", Unit::Records);
     let report = run_step(step, from, to, &options, &mut |progress| bar.show(progress))?;

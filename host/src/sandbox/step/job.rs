@@ -140,8 +140,8 @@ impl Job {
         };
         add(self.program.hash());
         add(self.config.as_bytes());
-        let StepOptions { format, level, min_saving, .. } = options;
-        add(format!("{format:?} {} {level:?} {min_saving:?}", self.codec).as_bytes());
+        let StepOptions { format, level, preset, min_saving, .. } = options;
+        add(format!("{format:?} {} {level:?} {preset:?} {min_saving:?}", self.codec).as_bytes());
         add(&self.length().to_le_bytes());
         match self.input.id() {
             Some(id) => {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use zrecord_core::Error as CoreError;
-use zrecord_core::codec::Codec;
+use zrecord_core::codec::{Codec, Preset};
 use zrecord_core::format::Format;
 use zrecord_core::writer::Progress;
 
@@ -69,6 +69,8 @@ pub struct StepOptions {
     /// As in [`OpenOptions`].
     pub level: Option<i32>,
     /// As in [`OpenOptions`].
+    pub preset: Option<Preset>,
+    /// As in [`OpenOptions`].
     pub min_saving: Option<f64>,
     /// Set by anyone, it ends the run within moments, whatever the step is
     /// doing, with [`StepError::Stopped`].
@@ -84,6 +86,7 @@ impl Default for StepOptions {
             format: None,
             codec: None,
             level: None,
+            preset: None,
             min_saving: None,
             stop: Arc::default(),
         }
@@ -179,6 +182,7 @@ fn output_options(options: &StepOptions, codec: Codec, id: [u8; 16]) -> OpenOpti
         codec,
         format: options.format,
         level: options.level,
+        preset: options.preset,
         min_saving: options.min_saving,
         id: Some(id),
         ..OpenOptions::new()
