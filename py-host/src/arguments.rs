@@ -27,6 +27,18 @@ pub(crate) fn indices(
     indices.into_iter().map(|index| resolve(index, || Ok(length))).collect()
 }
 
+/// Offsets or sizes in bytes: an int64 or uint64 vector, copied.
+pub(crate) fn offsets(array: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    if let Ok(array) = array.cast::<PyArray1<u64>>() {
+        return copy(array);
+    }
+    let Ok(array) = array.cast::<PyArray1<i64>>() else {
+        return Err(PyTypeError::new_err("offsets are an int64 or uint64 vector"));
+    };
+    let offsets: Result<_, _> = copy(array)?.into_iter().map(u64::try_from).collect();
+    offsets.map_err(|_| errors::new("InvalidArgumentError", "an offset is negative"))
+}
+
 /// One index, of which a negative one counts back from the length.
 pub(crate) fn resolve(index: i64, length: impl FnOnce() -> PyResult<Option<u64>>) -> PyResult<u64> {
     if let Ok(index) = u64::try_from(index) {
@@ -41,7 +53,7 @@ pub(crate) fn resolve(index: i64, length: impl FnOnce() -> PyResult<Option<u64>>
 }
 
 /// An array's elements, copied.
-pub(crate) fn copy<T: Element + Copy>(array: &Bound<'_, PyArray1<T>>) -> PyResult<Vec<T>> {
+fn copy<T: Element + Copy>(array: &Bound<'_, PyArray1<T>>) -> PyResult<Vec<T>> {
     Ok(borrow(array)?.as_slice()?.to_vec())
 }
 

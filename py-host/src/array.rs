@@ -146,6 +146,11 @@ pub(crate) fn bytes_of<'py>(
     array: &Bound<'py, PyUntypedArray>,
 ) -> PyResult<Bound<'py, PyArray1<u8>>> {
     let (py, dtype) = (array.py(), array.dtype());
+    if let Ok(bytes) = array.cast::<PyArray1<u8>>()
+        && bytes.is_c_contiguous()
+    {
+        return Ok(bytes.clone());
+    }
     if !array.is_c_contiguous() || dtype.has_object() {
         return Err(PyValueError::new_err("an array that is no run of bytes"));
     }

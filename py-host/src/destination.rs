@@ -14,6 +14,39 @@ use crate::array;
 use crate::errors;
 use crate::layout::Layout;
 
+/// The bytes of `dst`, any array that is one run of bytes.
+///
+/// # Errors
+///
+/// `TypeError` for what is no array, `InvalidArgumentError` for one that cannot
+/// be written to or is no such run.
+pub(crate) fn untyped<'py>(dst: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+    let dst = writable(dst, "dst")?;
+    let invalid = |reason| Err(errors::new("InvalidArgumentError", reason));
+    if !dst.is_c_contiguous() {
+        return invalid("dst must be C-contiguous");
+    }
+    if dst.dtype().has_object() {
+        return invalid("dst holds Python objects, not bytes");
+    }
+    array::bytes_of(dst)
+}
+
+/// An array that may be written to.
+fn writable<'a, 'py>(
+    argument: &'a Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
+    let Ok(array) = argument.cast::<PyUntypedArray>() else {
+        let found = argument.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("{name} must be a NumPy array, not {found}")));
+    };
+    if !array::is_writable(array) {
+        return Err(errors::new("InvalidArgumentError", format!("{name} is read-only")));
+    }
+    Ok(array)
+}
+
 /// The bytes of `out`, an array of exactly `count` rows.
 ///
 /// # Errors
@@ -26,14 +59,8 @@ pub(crate) fn bytes<'py>(
     layout: &Layout,
 ) -> PyResult<Bound<'py, PyArray1<u8>>> {
     let py = out.py();
-    let Ok(out) = out.cast::<PyUntypedArray>() else {
-        let name = out.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("out must be a NumPy array, not {name}")));
-    };
+    let out = writable(out, "out")?;
     let invalid = |reason| Err(errors::new("InvalidArgumentError", reason));
-    if !array::is_writable(out) {
-        return invalid("out is read-only".into());
-    }
     let (dtype, wanted) = (out.dtype(), layout.descr(py));
     if !dtype.is_equiv_to(&wanted) {
         return invalid(format!("out has dtype {dtype}, not {wanted}"));

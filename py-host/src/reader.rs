@@ -95,12 +95,13 @@ impl Reader {
         &self,
         py: Python<'_>,
         indices: &Bound<'_, PyAny>,
-        dst: &Bound<'_, PyArray1<u8>>,
-        offsets: &Bound<'_, PyArray1<u64>>,
+        dst: &Bound<'_, PyAny>,
+        offsets: &Bound<'_, PyAny>,
     ) -> Result<()> {
         let indices = arguments::indices(indices, || Ok(None))?;
-        let offsets = arguments::copy(offsets)?;
-        let mut dst = arguments::borrow_mut(dst)?;
+        let offsets = arguments::offsets(offsets)?;
+        let dst = destination::untyped(dst)?;
+        let mut dst = arguments::borrow_mut(&dst)?;
         let dst = dst.as_slice_mut().map_err(PyErr::from)?;
         let store = self.open()?;
         Ok(py.detach(|| store.gather(&indices, dst, &offsets))?)

@@ -98,11 +98,11 @@ impl Store {
         &self,
         py: Python<'_>,
         src: &Bound<'_, PyArray1<u8>>,
-        offsets: &Bound<'_, PyArray1<u64>>,
+        offsets: &Bound<'_, PyAny>,
         codec: Option<&str>,
     ) -> Result<u64> {
         let codec = codec.map(codec_of).transpose()?;
-        let (src, offsets) = (arguments::borrow(src)?, arguments::copy(offsets)?);
+        let (src, offsets) = (arguments::borrow(src)?, arguments::offsets(offsets)?);
         let src = src.as_slice().map_err(PyErr::from)?;
         let store = self.open()?;
         Ok(py.detach(|| store.append(src, &offsets, codec))?)
@@ -113,11 +113,11 @@ impl Store {
         &self,
         py: Python<'_>,
         src: &Bound<'_, PyArray1<u8>>,
-        offsets: &Bound<'_, PyArray1<u64>>,
+        offsets: &Bound<'_, PyAny>,
         codec: Option<&str>,
     ) -> Result<u64> {
         let codec = codec.map(codec_of).transpose()?;
-        let (src, offsets) = (arguments::borrow(src)?, arguments::copy(offsets)?);
+        let (src, offsets) = (arguments::borrow(src)?, arguments::offsets(offsets)?);
         let src = src.as_slice().map_err(PyErr::from)?;
         let store = self.open()?;
         Ok(py.detach(|| store.stage(src, &offsets, codec))?)
@@ -179,12 +179,12 @@ impl Store {
         &self,
         py: Python<'_>,
         samples: &Bound<'_, PyArray1<u8>>,
-        sizes: &Bound<'_, PyArray1<u64>>,
+        sizes: &Bound<'_, PyAny>,
         capacity: usize,
     ) -> Result<usize> {
         let samples = arguments::borrow(samples)?;
         let samples = samples.as_slice().map_err(PyErr::from)?;
-        let sizes = arguments::copy(sizes)?.into_iter().map(usize::try_from);
+        let sizes = arguments::offsets(sizes)?.into_iter().map(usize::try_from);
         let sizes: Vec<usize> = sizes.collect::<std::result::Result<_, _>>().map_err(|_| {
             errors::new("InvalidArgumentError", "a size is larger than this system can address")
         })?;

@@ -233,7 +233,7 @@ def test_a_preset_that_is_none_or_has_no_use_is_refused(path: Path) -> None:
         lambda: zr.Zrecord(path, "zstd_dict", preset="decode"),
         lambda: zr.from_numpy(path, np.zeros((100, 10)), "zstd_dict", preset="decode"),
     ):
-        with pytest.raises(ValueError, match="preset.*dictionary"):
+        with pytest.raises(ValueError, match=r"preset.*dictionary"):
             make()
     assert not path.exists()
     with zr.Zrecord(path, "raw", preset="decode") as store:

@@ -30,7 +30,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     **{f"level {level}": {"level": level} for level in (-7, -3, -1, 1, 6, 9, 12, 19)},
     **{
         f"level {level}, literals as they are": {"level": level, "plain_literals": True}
-        for level in (1, 3, 9, 19)
+        for level in (1, 3, 19)
     },
     **{
         f"level {level}, matches of 6 or more": {"level": level, "min_match": 6}

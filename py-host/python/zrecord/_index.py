@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .errors import OutOfRangeError
 
 Indices: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
-_INT64 = np.dtype(np.int64)
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
 Fetch: TypeAlias = Callable[[Indices], npt.NDArray[Any]]
 
@@ -139,9 +139,11 @@ def as_array(key: Any) -> npt.NDArray[Any]:
 
 def vector(indices: Any) -> Indices:
     """Integers of any dtype and shape as a contiguous int64 or uint64 vector."""
-    if type(indices) is np.ndarray and indices.dtype is _INT64 and indices.ndim == 1:
+    if type(indices) is np.ndarray and indices.ndim == 1:
+        dtype = indices.dtype
         # By far the most common.
-        return indices if indices.flags.c_contiguous else np.ascontiguousarray(indices)
+        if (dtype is _INT64 or dtype is _UINT64) and indices.flags.c_contiguous:
+            return indices
     if not (isinstance(indices, np.ndarray) and indices.dtype.kind in "iu"):
         indices = as_array(indices)
         if indices.dtype == bool:

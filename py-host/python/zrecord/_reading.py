@@ -68,7 +68,7 @@ class Reading:
                 would overlap in it.
             CorruptError: stored bytes differ from what was written.
         """
-        self._native.gather(vector(idxs), as_destination(dst, "dst"), as_offsets(offsets))
+        self._native.gather(vector(idxs), dst, vector(offsets))
 
     def lengths(self, idxs: npt.ArrayLike) -> npt.NDArray[np.uint32]:
         """Returns the length of each record in bytes, ``(len(idxs),)`` uint32."""
@@ -171,22 +171,3 @@ def as_bytes(data: Any, argument: str) -> npt.NDArray[np.uint8]:
         return np.empty(0, np.uint8)
     flat = array if array.ndim == 1 else array.reshape(-1)
     return flat if flat.dtype == np.uint8 else flat.view(np.uint8)
-
-
-def as_destination(array: Any, argument: str) -> npt.NDArray[np.uint8]:
-    """The bytes of an array that is to be written to."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{argument} must be a NumPy array, not {type(array).__name__}")
-    if not array.flags.writeable:
-        raise InvalidArgumentError(f"{argument} is read-only")
-    return as_bytes(array, argument)
-
-
-def as_offsets(offsets: Any) -> npt.NDArray[np.uint64]:
-    """Offsets or sizes in bytes as a contiguous uint64 vector."""
-    array = vector(offsets)
-    if array.dtype == np.int64:
-        if array.size and array.min() < 0:
-            raise InvalidArgumentError("an offset is negative")
-        return array.view(np.uint64)
-    return array  # type: ignore[return-value]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._index import vector
-from ._reading import Reading, as_bytes, as_offsets, check_id, mind_forks
+from ._reading import Reading, as_bytes, check_id, mind_forks
 from ._settings import (
     CODECS,
     FORMATS,
@@ -147,7 +147,7 @@ class Zrecord(Reading):
         """
         if codec is not None and codec not in CODECS:
             raise UnknownCodecError(f"unknown codec {codec!r}, expected one of {list(CODECS)}")
-        return self._native.append(as_bytes(src, "src"), as_offsets(offsets), codec)
+        return self._native.append(as_bytes(src, "src"), vector(offsets), codec)
 
     def delete(self, idxs: npt.ArrayLike) -> None:
         """Deletes records, all or none; duplicates and any order are fine.
@@ -196,7 +196,7 @@ class Zrecord(Reading):
         """
         unsigned(target=target)
         return self._native.train_dictionary(
-            as_bytes(samples, "samples"), as_offsets(sizes), int(target)
+            as_bytes(samples, "samples"), vector(sizes), int(target)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
