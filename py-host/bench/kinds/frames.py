@@ -26,6 +26,7 @@ MIN_SAVING = 0.05
 
 RECIPES: dict[str, dict[str, Any]] = {
     "zrecord's default: level 3": {"level": 3},
+    'preset="decode": level 9, literals as they are': {"level": 9, "plain_literals": True},
     "stored raw": {"level": 1, "min_saving": 1.1},
     **{f"level {level}": {"level": level} for level in (-7, -3, -1, 1, 6, 9, 12, 19)},
     **{
