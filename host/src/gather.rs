@@ -15,7 +15,7 @@ use crate::copying::{self, Copying};
 use crate::handle::{Handle, Reading};
 use crate::mapping::Mapping;
 use crate::options::Verify;
-use crate::readahead::{self, Readahead};
+use crate::readahead::{Stored, Stretch};
 use crate::strided::{self, Strided};
 use crate::table::TableView;
 
@@ -97,30 +97,24 @@ pub(crate) struct Plan {
     pub(crate) dictionaries: BTreeSet<u8>,
 }
 
-impl Plan {
-    /// Asks for what lies on disk only, where it is read from maps.
-    fn read_ahead(&self, readahead: &Readahead) {
-        let offset = |job: &Job| u64::from(job.location.offset);
-        let mapped = |job: &Job| {
-            let touched = self.touched.get(job.touched)?;
-            touched.mapping.is_some().then_some(touched)
-        };
-        let is_cached = |position: usize| {
-            let job = &self.jobs[position];
-            mapped(job).is_none_or(|touched| touched.chunk.is_cached(offset(job)))
-        };
-        let len = self.jobs.first().map_or(0, |job| to_usize(job.location.stored_len.into()));
-        if !readahead.is_due(self.jobs.len(), len, is_cached) {
-            return;
-        }
-        let jobs = self.jobs.iter().filter(|job| mapped(job).is_some());
-        let stretch = |job: &Job| {
-            let len = job.location.stored_len.into();
-            (job.touched, Span { offset: offset(job), len })
-        };
-        readahead::ask(jobs.map(stretch).collect(), |number| {
-            self.touched.get(number).and_then(|touched| touched.mapping.as_deref())
-        });
+impl Stored for Plan {
+    fn count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    fn stretch(&self, position: usize) -> Option<Stretch> {
+        let Job { touched, location, .. } = self.jobs.get(position)?;
+        self.mapping(*touched)?;
+        let (offset, len) = (location.offset.into(), location.stored_len.into());
+        Some((*touched, Span { offset, len }))
+    }
+
+    fn is_cached(&self, touched: usize, offset: u64) -> bool {
+        self.touched.get(touched).is_none_or(|touched| touched.chunk.is_cached(offset))
+    }
+
+    fn mapping(&self, touched: usize) -> Option<&Mapping> {
+        self.touched.get(touched)?.mapping.as_deref()
     }
 }
 
@@ -205,7 +199,7 @@ impl Handle {
         for touched in &plan.touched {
             touched.check_file()?;
         }
-        plan.read_ahead(&reading.files.chunks.readahead);
+        reading.files.chunks.readahead.ask_for(&plan);
         let dictionaries = self.dictionaries.with(plan.dictionaries.iter().copied(), |number| {
             let mut reader = self.reader()?;
             reader.refresh()?;

@@ -4,9 +4,11 @@
 //! thread waits: a batch from a cold store would be one wait after the other.
 //! So a few records of each batch are probed. Where one is missing, all of the
 //! batch is asked for before any of it is copied, and the disk has many
-//! requests to work on.
+//! requests to work on. And where batches follow each other through the file,
+//! what comes next is asked for too: the system would do that by itself, but
+//! maps are told that they are read at random, which they mostly are.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use zrecord_core::storage::Span;
 
@@ -36,30 +38,95 @@ const REQUEST_BYTES_MAX: u64 = 128 << 10;
 /// cost less than another call.
 const GAP_MAX: u64 = 4096;
 
-/// Whether batches from some files were in memory of late.
+/// A scan keeps so many bytes behind its last batch asked for, and asks again
+/// once half of them are used up.
+const SCAN_BYTES_AHEAD: u64 = 8 << 20;
+/// How far a scan goes on when it finds what is next in memory.
+const SCAN_STEP: u64 = 1 << 20;
+/// Records that follow each other are a scan after so many.
+const SCAN_RECORDS_MIN: u64 = 3;
+/// Several threads that share a scan are apart by so many batches at most.
+const SCAN_BATCHES_APART: u64 = 4;
+
+/// A stretch of one of several maps, by the number of the map.
+pub(crate) type Stretch = (usize, Span);
+
+/// A batch, as reading ahead sees it.
+pub(crate) trait Stored {
+    /// How many records it has.
+    fn count(&self) -> usize;
+
+    /// Where the one at a position lies; `None` where it is read without a map.
+    fn stretch(&self, position: usize) -> Option<Stretch>;
+
+    /// Whether a byte is in memory.
+    fn is_cached(&self, map: usize, offset: u64) -> bool;
+
+    /// The map of that number.
+    fn mapping(&self, map: usize) -> Option<&Mapping>;
+}
+
+/// What is known of the batches from some files of late. Only hints rest on it,
+/// so threads may get into each other's way here.
 #[derive(Debug)]
 pub(crate) struct Readahead {
+    /// How many more batches are probed closely.
     patience: AtomicU32,
     /// Bytes that were gathered since the last probe.
     unprobed: AtomicUsize,
+    scan: Scan,
+}
+
+/// Batches that follow each other through a file.
+#[derive(Debug, Default)]
+struct Scan {
+    /// Where the last batch ended.
+    end: AtomicU64,
+    /// How many records have followed each other.
+    records: AtomicU64,
+    /// Where that ends which was asked for, or found.
+    asked: AtomicU64,
 }
 
 impl Default for Readahead {
     /// The first batch is probed.
     fn default() -> Self {
-        Self { patience: AtomicU32::new(0), unprobed: AtomicUsize::new(BYTES_PER_PROBE) }
+        Self {
+            patience: AtomicU32::new(0),
+            unprobed: AtomicUsize::new(BYTES_PER_PROBE),
+            scan: Scan::default(),
+        }
     }
 }
 
 impl Readahead {
+    /// Asks the system for a batch, if it lies on disk only, and for what comes
+    /// next, if it is part of a scan; does not wait for either.
+    pub(crate) fn ask_for(&self, batch: &impl Stored) {
+        let Some((_, first)) = (0..batch.count()).find_map(|position| batch.stretch(position))
+        else {
+            return;
+        };
+        let is_cached = |position: usize| {
+            let stretch = batch.stretch(position);
+            stretch.is_none_or(|(map, span)| batch.is_cached(map, span.offset))
+        };
+        if self.is_due(batch.count(), to_usize(first.len), is_cached) {
+            let stretches = (0..batch.count()).filter_map(|position| batch.stretch(position));
+            ask(batch, stretches.collect());
+        }
+        if let Some((map, span)) = run_of(batch) {
+            let count = batch.count() as u64;
+            let next = self.scan.next(span, count, |offset| batch.is_cached(map, offset));
+            if let Some(next) = next {
+                ask(batch, vec![(map, next)]);
+            }
+        }
+    }
+
     /// Whether to ask for a batch of `count` records, the first of which has
     /// `len` bytes. `is_cached` probes the record at a position.
-    pub(crate) fn is_due(
-        &self,
-        count: usize,
-        len: usize,
-        mut is_cached: impl FnMut(usize) -> bool,
-    ) -> bool {
+    fn is_due(&self, count: usize, len: usize, mut is_cached: impl FnMut(usize) -> bool) -> bool {
         if count == 0 || (count == 1 && len < ALONE_MIN) {
             return false;
         }
@@ -92,13 +159,57 @@ impl Readahead {
     }
 }
 
-/// A stretch of one of several maps, by the number of the map.
-pub(crate) type Stretch = (usize, Span);
+impl Scan {
+    /// What to ask for, after a batch of `count` records that lie in `span`.
+    /// `is_cached` probes a byte.
+    fn next(&self, span: Span, count: u64, mut is_cached: impl FnMut(u64) -> bool) -> Option<Span> {
+        let end = span.offset.saturating_add(span.len);
+        let before = self.end.load(Ordering::Relaxed);
+        self.end.store(end, Ordering::Relaxed);
+        let apart = GAP_MAX + if count > 1 { SCAN_BATCHES_APART * span.len } else { 0 };
+        let follows = span.offset.abs_diff(before) <= apart;
+        let records = if follows { self.records.load(Ordering::Relaxed) + count } else { count };
+        self.records.store(records, Ordering::Relaxed);
+        if !follows {
+            self.asked.store(end, Ordering::Relaxed);
+        }
+        if !follows || records < SCAN_RECORDS_MIN {
+            return None;
+        }
+        let mut asked = self.asked.load(Ordering::Relaxed).max(end);
+        let target = end.saturating_add(SCAN_BYTES_AHEAD);
+        let mut next = None;
+        while asked < end + SCAN_BYTES_AHEAD / 2 {
+            if !is_cached(asked) {
+                next = Some(Span { offset: asked, len: target - asked });
+                asked = target;
+            } else {
+                asked += SCAN_STEP;
+            }
+        }
+        self.asked.store(asked, Ordering::Relaxed);
+        next
+    }
+}
 
-/// Asks the system for stretches, and does not wait for them. Only a hint.
-pub(crate) fn ask<'a>(stretches: Vec<Stretch>, mapping: impl Fn(usize) -> Option<&'a Mapping>) {
-    for (number, span) in requests(stretches) {
-        if let Some(mapping) = mapping(number) {
+/// The stretch that a batch takes, if its records lie one behind the other.
+fn run_of(batch: &impl Stored) -> Option<Stretch> {
+    let (map, mut run) = batch.stretch(0)?;
+    for position in 1..batch.count() {
+        let (other, span) = batch.stretch(position)?;
+        let end = run.offset + run.len;
+        if other != map || span.offset < end || span.offset > end + GAP_MAX {
+            return None;
+        }
+        run.len = span.offset + span.len - run.offset;
+    }
+    Some((map, run))
+}
+
+/// Asks the system for stretches of a batch's maps.
+fn ask(batch: &impl Stored, stretches: Vec<Stretch>) {
+    for (map, span) in requests(stretches) {
+        if let Some(mapping) = batch.mapping(map) {
             mapping.will_need(to_usize(span.offset), to_usize(span.len));
         }
     }
@@ -210,5 +321,53 @@ mod tests {
         assert!(!probe(1, ALONE_MIN - 1));
         assert!(probe(1, ALONE_MIN));
         assert!(probe(2, 1));
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_comes_behind_a_scan_is_asked_for() {
+        let scan = Scan::default();
+        let mut asked = Vec::new();
+        for start in 5..20 {
+            let span = Span { offset: start * MIB, len: MIB };
+            if let Some(next) = scan.next(span, 256, |_| false) {
+                asked.push((start, next.offset / MIB, next.len / MIB));
+            }
+        }
+        // Of the first batch nothing is known yet.
+        assert_eq!(asked, [(6, 7, 8), (11, 15, 5), (16, 20, 5)]);
+        // Another begins elsewhere.
+        let elsewhere = |start| scan.next(Span { offset: start * MIB, len: MIB }, 256, |_| false);
+        assert_eq!(elsewhere(100), None);
+        assert_eq!(elsewhere(101), Some(Span { offset: 102 * MIB, len: SCAN_BYTES_AHEAD }));
+        // Threads take turns out of order.
+        assert_eq!(elsewhere(103), None);
+        assert_eq!(elsewhere(102), None);
+    }
+
+    #[test]
+    fn a_scan_of_what_is_in_memory_asks_for_nothing_and_probes_little() {
+        let scan = Scan::default();
+        let mut probes = 0;
+        for start in 0..100 {
+            let span = Span { offset: start * MIB / 4, len: MIB / 4 };
+            let next = scan.next(span, 20, |_| {
+                probes += 1;
+                true
+            });
+            assert_eq!(next, None);
+        }
+        assert_eq!(probes, 25 + 4);
+    }
+
+    #[test]
+    fn single_records_are_a_scan_once_some_have_followed_each_other() {
+        let scan = Scan::default();
+        let next = |index: u64| scan.next(Span { offset: index * 100, len: 100 }, 1, |_| false);
+        assert_eq!([7, 500, 3, 4, 300].map(next), [None; 5]);
+        assert_eq!([10, 11].map(next), [None; 2]);
+        assert_eq!(next(12), Some(Span { offset: 1_300, len: SCAN_BYTES_AHEAD }));
+        assert_eq!(next(13), None);
     }
 }

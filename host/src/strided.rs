@@ -13,7 +13,7 @@ use crate::handle::{Reading, Snapshot};
 use crate::mapping::Mapping;
 use crate::options::Verify;
 use crate::pool;
-use crate::readahead::{self, Readahead};
+use crate::readahead::{Readahead, Stored, Stretch};
 use crate::table::TableView;
 
 /// A batch of a raw store that has one chunk, which is mapped: copied without
@@ -94,15 +94,7 @@ impl<'a> Strided<'a> {
     }
 
     fn read_ahead(&self) {
-        let offset = |index: u64| self.offset(index) as u64;
-        let is_cached =
-            |position: usize| self.touched.chunk.is_cached(offset(self.indices[position]));
-        if self.readahead.is_due(self.indices.len(), self.record_len, is_cached) {
-            let len = self.record_len as u64;
-            let stretch = |index: &u64| (0, Span { offset: offset(*index), len });
-            let stretches = self.indices.iter().map(stretch).collect();
-            readahead::ask(stretches, |_| Some(&self.mapping));
-        }
+        self.readahead.ask_for(self);
         if let Some(checks) = &self.checks {
             checks.table.read_ahead(self.indices);
         }
@@ -164,6 +156,26 @@ impl<'a> Strided<'a> {
     fn offset(&self, index: u64) -> usize {
         // Below the size of a chunk, as the whole store is.
         to_usize(index) * self.record_len
+    }
+}
+
+impl Stored for Strided<'_> {
+    fn count(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn stretch(&self, position: usize) -> Option<Stretch> {
+        let index = self.indices.get(position)?;
+        let offset = self.offset(*index) as u64;
+        Some((0, Span { offset, len: self.record_len as u64 }))
+    }
+
+    fn is_cached(&self, _: usize, offset: u64) -> bool {
+        self.touched.chunk.is_cached(offset)
+    }
+
+    fn mapping(&self, _: usize) -> Option<&Mapping> {
+        Some(&self.mapping)
     }
 }
 

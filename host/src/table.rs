@@ -11,7 +11,7 @@ use crate::directory::{FsDirectory, FsFile};
 use crate::gather::{to_usize, was_cut};
 use crate::mapping::{Mapping, ROOMY};
 use crate::options::Io;
-use crate::readahead::{self, Readahead};
+use crate::readahead::{Readahead, Stored, Stretch};
 
 /// The table is mapped in parts of this many bytes.
 const SEGMENT_SIZE: u64 = 1 << 30;
@@ -153,20 +153,7 @@ impl TableView<'_> {
     /// Asks for the entries of a batch, if they lie on disk only. All are of
     /// those the view was made for.
     pub(crate) fn read_ahead(&self, indices: &[u64]) {
-        let format = self.table.format;
-        let offset = |index: &u64| format.entry_offset(*index);
-        let is_cached = |position: usize| self.table.file.is_cached(offset(&indices[position]));
-        let is_mapped = !self.segments.is_empty();
-        if !is_mapped || !self.table.readahead.is_due(indices.len(), ENTRY_SIZE_MAX, is_cached) {
-            return;
-        }
-        let len = format.entry_size();
-        let stretch = |offset| {
-            let number = to_usize(offset / SEGMENT_SIZE);
-            (number, Span { offset: offset % SEGMENT_SIZE, len })
-        };
-        let stretches = indices.iter().map(offset).map(stretch).collect();
-        readahead::ask(stretches, |number| self.segments.get(number).map(Arc::as_ref));
+        self.table.readahead.ask_for(&Entries { view: self, indices });
     }
 
     /// Where record `index` lies; it is one of those the view was made for.
@@ -212,5 +199,33 @@ impl TableView<'_> {
         }
         let reason = format!("{} bytes at {offset} were expected, {read} are there", entry.len());
         Err(Error::Corrupt { file: FileName::Meta, reason })
+    }
+}
+
+/// The entries of a batch, in segments of the table.
+struct Entries<'a> {
+    view: &'a TableView<'a>,
+    indices: &'a [u64],
+}
+
+impl Stored for Entries<'_> {
+    fn count(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn stretch(&self, position: usize) -> Option<Stretch> {
+        let format = self.view.table.format;
+        let offset = format.entry_offset(*self.indices.get(position)?);
+        let segment = to_usize(offset / SEGMENT_SIZE);
+        self.mapping(segment)?;
+        Some((segment, Span { offset: offset % SEGMENT_SIZE, len: format.entry_size() }))
+    }
+
+    fn is_cached(&self, segment: usize, offset: u64) -> bool {
+        self.view.table.file.is_cached(segment as u64 * SEGMENT_SIZE + offset)
+    }
+
+    fn mapping(&self, segment: usize) -> Option<&Mapping> {
+        self.view.segments.get(segment).map(Arc::as_ref)
     }
 }

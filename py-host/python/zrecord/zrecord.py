@@ -43,7 +43,7 @@ class Zrecord(Reading):
             creates, or fails if there is a store.
         format: ``"extended"`` (the default for new stores) or ``"classic"``,
             loaderx's. An existing store has its own.
-        level: the zstd level; 3 for ``zstd`` and 19 for ``zstd_dict`` unless
+        level: the zstd level; 3 for ``zstd`` and 15 for ``zstd_dict`` unless
             asked.
         preset: ``"decode"`` makes ``zstd`` frames that decode 1.3 to 1.9 times as
             fast and are a few per cent longer; written at level 9 unless asked.
