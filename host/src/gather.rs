@@ -116,6 +116,10 @@ impl Stored for Plan {
     fn mapping(&self, touched: usize) -> Option<&Mapping> {
         self.touched.get(touched)?.mapping.as_deref()
     }
+
+    fn mappings(&self) -> impl Iterator<Item = &Mapping> {
+        self.touched.iter().filter_map(|touched| touched.mapping.as_deref())
+    }
 }
 
 /// Where a batch wants its records.

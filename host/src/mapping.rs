@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::slice;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(unix)]
 use memmap2::Advice;
@@ -53,6 +53,8 @@ pub(crate) struct Mapping {
     /// any more must not be guarded.
     watch: Watch,
     raw: MmapRaw,
+    /// What the system was told last of how it is read.
+    is_scanned: AtomicBool,
 }
 
 impl Mapping {
@@ -74,7 +76,7 @@ impl Mapping {
         let _ = raw.advise(Advice::Random);
         let start = raw.as_ptr().addr();
         watch.cover(start..start.saturating_add(raw.len()));
-        Ok(Self { watch, raw })
+        Ok(Self { watch, raw, is_scanned: AtomicBool::new(false) })
     }
 
     /// How many bytes are mapped.
@@ -147,6 +149,19 @@ impl Mapping {
             let pages = (next_page..len).step_by(PAGE_SIZE).take(PREFETCH_PAGES_MAX);
             pages.for_each(|page| ask(page, page + PREFETCH_PAGE_BYTES));
         }
+    }
+
+    /// Tells the system whether it is read in order from here on, so that it
+    /// reads ahead by itself, or at random.
+    pub(crate) fn expect_scan(&self, is_scan: bool) {
+        if self.is_scanned.load(Ordering::Relaxed) == is_scan {
+            return;
+        }
+        self.is_scanned.store(is_scan, Ordering::Relaxed);
+        // Not that it is read in order, which Linux believes of a map only from
+        // its first byte on: elsewhere it would read a piece, and wait, each time.
+        #[cfg(unix)]
+        let _ = self.raw.advise(if is_scan { Advice::Normal } else { Advice::Random });
     }
 
     /// Asks the system to read the bytes at `offset` into memory, if they are

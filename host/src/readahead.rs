@@ -4,9 +4,10 @@
 //! thread waits: a batch from a cold store would be one wait after the other.
 //! So a few records of each batch are probed. Where one is missing, all of the
 //! batch is asked for before any of it is copied, and the disk has many
-//! requests to work on. And where batches follow each other through the file,
-//! what comes next is asked for too: the system would do that by itself, but
-//! maps are told that they are read at random, which they mostly are.
+//! requests to work on. Where batches follow each other through a file the
+//! system does it better: what it reads ahead by itself it reads in larger
+//! pieces. So then it is told that the map is read in order, and when the scan
+//! is over, that it is read at random again.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -38,11 +39,6 @@ const REQUEST_BYTES_MAX: u64 = 128 << 10;
 /// cost less than another call.
 const GAP_MAX: u64 = 4096;
 
-/// A scan keeps so many bytes behind its last batch asked for, and asks again
-/// once half of them are used up.
-const SCAN_BYTES_AHEAD: u64 = 8 << 20;
-/// How far a scan goes on when it finds what is next in memory.
-const SCAN_STEP: u64 = 1 << 20;
 /// Records that follow each other are a scan after so many.
 const SCAN_RECORDS_MIN: u64 = 3;
 /// Several threads that share a scan are apart by so many batches at most.
@@ -64,6 +60,9 @@ pub(crate) trait Stored {
 
     /// The map of that number.
     fn mapping(&self, map: usize) -> Option<&Mapping>;
+
+    /// All of them.
+    fn mappings(&self) -> impl Iterator<Item = &Mapping>;
 }
 
 /// What is known of the batches from some files of late. Only hints rest on it,
@@ -84,8 +83,6 @@ struct Scan {
     end: AtomicU64,
     /// How many records have followed each other.
     records: AtomicU64,
-    /// Where that ends which was asked for, or found.
-    asked: AtomicU64,
 }
 
 impl Default for Readahead {
@@ -100,13 +97,19 @@ impl Default for Readahead {
 }
 
 impl Readahead {
-    /// Asks the system for a batch, if it lies on disk only, and for what comes
-    /// next, if it is part of a scan; does not wait for either.
+    /// Asks the system for a batch, if it lies on disk only, and does not wait
+    /// for it; or has the system read ahead by itself, if it is part of a scan.
     pub(crate) fn ask_for(&self, batch: &impl Stored) {
         let Some((_, first)) = (0..batch.count()).find_map(|position| batch.stretch(position))
         else {
             return;
         };
+        let run = run_of(batch);
+        let is_scan = run.is_some_and(|run| self.scan.goes_on(run, batch.count() as u64));
+        batch.mappings().for_each(|mapping| mapping.expect_scan(is_scan));
+        if is_scan {
+            return;
+        }
         let is_cached = |position: usize| {
             let stretch = batch.stretch(position);
             stretch.is_none_or(|(map, span)| batch.is_cached(map, span.offset))
@@ -114,13 +117,6 @@ impl Readahead {
         if self.is_due(batch.count(), to_usize(first.len), is_cached) {
             let stretches = (0..batch.count()).filter_map(|position| batch.stretch(position));
             ask(batch, stretches.collect());
-        }
-        if let Some((map, span)) = run_of(batch) {
-            let count = batch.count() as u64;
-            let next = self.scan.next(span, count, |offset| batch.is_cached(map, offset));
-            if let Some(next) = next {
-                ask(batch, vec![(map, next)]);
-            }
         }
     }
 
@@ -160,40 +156,20 @@ impl Readahead {
 }
 
 impl Scan {
-    /// What to ask for, after a batch of `count` records that lie in `span`.
-    /// `is_cached` probes a byte.
-    fn next(&self, span: Span, count: u64, mut is_cached: impl FnMut(u64) -> bool) -> Option<Span> {
-        let end = span.offset.saturating_add(span.len);
+    /// Whether a batch of `count` records that lie in `run` is part of a scan.
+    fn goes_on(&self, run: Span, count: u64) -> bool {
         let before = self.end.load(Ordering::Relaxed);
-        self.end.store(end, Ordering::Relaxed);
-        let apart = GAP_MAX + if count > 1 { SCAN_BATCHES_APART * span.len } else { 0 };
-        let follows = span.offset.abs_diff(before) <= apart;
-        let records = if follows { self.records.load(Ordering::Relaxed) + count } else { count };
-        self.records.store(records, Ordering::Relaxed);
-        if !follows {
-            self.asked.store(end, Ordering::Relaxed);
-        }
-        if !follows || records < SCAN_RECORDS_MIN {
-            return None;
-        }
-        let mut asked = self.asked.load(Ordering::Relaxed).max(end);
-        let target = end.saturating_add(SCAN_BYTES_AHEAD);
-        let mut next = None;
-        while asked < end + SCAN_BYTES_AHEAD / 2 {
-            if !is_cached(asked) {
-                next = Some(Span { offset: asked, len: target - asked });
-                asked = target;
-            } else {
-                asked += SCAN_STEP;
-            }
-        }
-        self.asked.store(asked, Ordering::Relaxed);
-        next
+        self.end.store(run.offset + run.len, Ordering::Relaxed);
+        let apart = GAP_MAX + if count > 1 { SCAN_BATCHES_APART * run.len } else { 0 };
+        let follows = run.offset.abs_diff(before) <= apart;
+        let records = if follows { self.records.load(Ordering::Relaxed) } else { 0 };
+        self.records.store(records.saturating_add(count), Ordering::Relaxed);
+        records > 0 && records.saturating_add(count) >= SCAN_RECORDS_MIN
     }
 }
 
-/// The stretch that a batch takes, if its records lie one behind the other.
-fn run_of(batch: &impl Stored) -> Option<Stretch> {
+/// What a batch takes of a file, if its records lie one behind the other.
+fn run_of(batch: &impl Stored) -> Option<Span> {
     let (map, mut run) = batch.stretch(0)?;
     for position in 1..batch.count() {
         let (other, span) = batch.stretch(position)?;
@@ -203,7 +179,7 @@ fn run_of(batch: &impl Stored) -> Option<Stretch> {
         }
         run.len = span.offset + span.len - run.offset;
     }
-    Some((map, run))
+    Some(run)
 }
 
 /// Asks the system for stretches of a batch's maps.
@@ -323,51 +299,23 @@ mod tests {
         assert!(probe(2, 1));
     }
 
-    const MIB: u64 = 1 << 20;
-
     #[test]
-    fn what_comes_behind_a_scan_is_asked_for() {
+    fn batches_that_follow_each_other_are_a_scan() {
         let scan = Scan::default();
-        let mut asked = Vec::new();
-        for start in 5..20 {
-            let span = Span { offset: start * MIB, len: MIB };
-            if let Some(next) = scan.next(span, 256, |_| false) {
-                asked.push((start, next.offset / MIB, next.len / MIB));
-            }
-        }
-        // Of the first batch nothing is known yet.
-        assert_eq!(asked, [(6, 7, 8), (11, 15, 5), (16, 20, 5)]);
-        // Another begins elsewhere.
-        let elsewhere = |start| scan.next(Span { offset: start * MIB, len: MIB }, 256, |_| false);
-        assert_eq!(elsewhere(100), None);
-        assert_eq!(elsewhere(101), Some(Span { offset: 102 * MIB, len: SCAN_BYTES_AHEAD }));
-        // Threads take turns out of order.
-        assert_eq!(elsewhere(103), None);
-        assert_eq!(elsewhere(102), None);
-    }
-
-    #[test]
-    fn a_scan_of_what_is_in_memory_asks_for_nothing_and_probes_little() {
-        let scan = Scan::default();
-        let mut probes = 0;
-        for start in 0..100 {
-            let span = Span { offset: start * MIB / 4, len: MIB / 4 };
-            let next = scan.next(span, 20, |_| {
-                probes += 1;
-                true
-            });
-            assert_eq!(next, None);
-        }
-        assert_eq!(probes, 25 + 4);
+        let goes_on = |start: u64| scan.goes_on(Span { offset: start << 20, len: 1 << 20 }, 256);
+        // Of the first nothing is known yet.
+        assert_eq!([100, 101, 102, 103].map(goes_on), [false, true, true, true]);
+        // Another begins elsewhere; threads take turns out of order.
+        assert_eq!([500, 501, 503, 502].map(goes_on), [false, true, true, true]);
+        assert_eq!([40, 900, 30].map(goes_on), [false; 3]);
     }
 
     #[test]
     fn single_records_are_a_scan_once_some_have_followed_each_other() {
         let scan = Scan::default();
-        let next = |index: u64| scan.next(Span { offset: index * 100, len: 100 }, 1, |_| false);
-        assert_eq!([7, 500, 3, 4, 300].map(next), [None; 5]);
-        assert_eq!([10, 11].map(next), [None; 2]);
-        assert_eq!(next(12), Some(Span { offset: 1_300, len: SCAN_BYTES_AHEAD }));
-        assert_eq!(next(13), None);
+        let goes_on = |index: u64| scan.goes_on(Span { offset: index * 5_000, len: 5_000 }, 1);
+        assert_eq!([70, 500, 30, 400].map(goes_on), [false; 4]);
+        assert_eq!([10, 11, 12, 13].map(goes_on), [false, false, true, true]);
+        assert_eq!([90, 91].map(goes_on), [false; 2]);
     }
 }

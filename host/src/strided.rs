@@ -1,5 +1,6 @@
 //! Raw records of one length in index order: found by arithmetic.
 
+use std::iter;
 use std::sync::Arc;
 
 use zrecord_core::codec::Codec;
@@ -176,6 +177,10 @@ impl Stored for Strided<'_> {
 
     fn mapping(&self, _: usize) -> Option<&Mapping> {
         Some(&self.mapping)
+    }
+
+    fn mappings(&self) -> impl Iterator<Item = &Mapping> {
+        iter::once(&*self.mapping)
     }
 }
 

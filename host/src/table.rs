@@ -228,4 +228,8 @@ impl Stored for Entries<'_> {
     fn mapping(&self, segment: usize) -> Option<&Mapping> {
         self.view.segments.get(segment).map(Arc::as_ref)
     }
+
+    fn mappings(&self) -> impl Iterator<Item = &Mapping> {
+        self.view.segments.iter().map(Arc::as_ref)
+    }
 }
