@@ -6,8 +6,8 @@
 //! batch is asked for before any of it is copied, and the disk has many
 //! requests to work on. Where batches follow each other through a file the
 //! system does it better: what it reads ahead by itself it reads in larger
-//! pieces. So then it is told that the map is read in order, and when the scan
-//! is over, that it is read at random again.
+//! pieces. So then it is told that the map is not read at random, and when the
+//! scan is over, that it is.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -160,8 +160,10 @@ impl Scan {
     fn goes_on(&self, run: Span, count: u64) -> bool {
         let before = self.end.load(Ordering::Relaxed);
         self.end.store(run.offset + run.len, Ordering::Relaxed);
-        let apart = GAP_MAX + if count > 1 { SCAN_BATCHES_APART * run.len } else { 0 };
-        let follows = run.offset.abs_diff(before) <= apart;
+        // Records alone are in order, or the same one again would be a scan.
+        let apart = if count > 1 { SCAN_BATCHES_APART * run.len } else { 0 };
+        let follows =
+            (before.saturating_sub(apart)..=before + apart + GAP_MAX).contains(&run.offset);
         let records = if follows { self.records.load(Ordering::Relaxed) } else { 0 };
         self.records.store(records.saturating_add(count), Ordering::Relaxed);
         records > 0 && records.saturating_add(count) >= SCAN_RECORDS_MIN
@@ -317,5 +319,6 @@ mod tests {
         assert_eq!([70, 500, 30, 400].map(goes_on), [false; 4]);
         assert_eq!([10, 11, 12, 13].map(goes_on), [false, false, true, true]);
         assert_eq!([90, 91].map(goes_on), [false; 2]);
+        assert_eq!([7; 5].map(goes_on), [false; 5]);
     }
 }
