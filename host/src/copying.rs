@@ -76,11 +76,12 @@ struct Share<'a> {
 impl Copying<'_> {
     /// Writes every record to its place.
     pub(crate) fn run(&self, dst: &mut [u8], threads: usize) -> Result<()> {
+        let streams = self.streams();
         if threads < 2 || self.weight < PARALLEL_BYTES_MIN {
-            return self.run_share(Share { jobs: 0..self.jobs.len(), base: 0, dst });
+            return self.run_share(Share { jobs: 0..self.jobs.len(), base: 0, dst }, streams);
         }
         let shares = self.cut(dst, self.weight / (threads * SHARES_PER_THREAD));
-        pool::share_out(threads, shares, |share| self.run_share(share))
+        pool::share_out(threads, shares, |share| self.run_share(share, streams))
     }
 
     /// Cuts the batch into shares of about `weight_target`, in order.
@@ -102,7 +103,7 @@ impl Copying<'_> {
         shares
     }
 
-    fn run_share(&self, share: Share<'_>) -> Result<()> {
+    fn run_share(&self, share: Share<'_>, streams: bool) -> Result<()> {
         SCRATCH.with_borrow_mut(|scratch| {
             let jobs = &self.jobs[share.jobs];
             let distance = prefetch_distance(share.dst.len() / jobs.len().max(1));
@@ -113,7 +114,7 @@ impl Copying<'_> {
                     self.prefetch(ahead);
                 }
                 let dst = &mut share.dst[job.start - share.base..job.end() - share.base];
-                self.fetch(scratch, job, dst)?;
+                self.fetch(scratch, job, dst, streams)?;
             }
             self.snapshot.verified.count_in(mem::take(&mut scratch.verified));
             if scratch.stored.capacity() > SCRATCH_KEPT_MAX {
@@ -125,7 +126,9 @@ impl Copying<'_> {
 
     /// Whether the batch is more than stays in the cache.
     fn streams(&self) -> bool {
+        // No batch weighs less than its bytes.
         self.weight >= STREAM_BYTES_MIN
+            && self.jobs.iter().map(Job::len).sum::<usize>() >= STREAM_BYTES_MIN
     }
 
     fn prefetch(&self, job: &Job) {
@@ -136,8 +139,8 @@ impl Copying<'_> {
         }
     }
 
-    /// Reads one record into exactly `dst`.
-    fn fetch(&self, scratch: &mut Scratch, job: &Job, dst: &mut [u8]) -> Result<()> {
+    /// Reads one record into exactly `dst`, past the cache if it `streams`.
+    fn fetch(&self, scratch: &mut Scratch, job: &Job, dst: &mut [u8], streams: bool) -> Result<()> {
         let Job { index, location, .. } = job;
         let check = location.checksum.is_some()
             && match self.verify {
@@ -149,7 +152,7 @@ impl Copying<'_> {
             // Hashed where it was just written, which is in the cache.
             (Codec::Raw, touched) => {
                 if let Some(touched) = touched {
-                    copy(touched, job, dst, self.streams() && !check)?;
+                    copy(touched, job, dst, streams && !check)?;
                 }
                 if check {
                     location.check(*index, dst)?;
