@@ -23,10 +23,9 @@ const DECODE_WEIGHT: usize = 8;
 /// decoded: preparing for a frame takes a good part of a microsecond.
 const RECORD_WEIGHT: usize = 64;
 const FRAME_WEIGHT: usize = 6 << 10;
-/// Batches of fewer bytes, or of what weighs as much, stay on the caller's
-/// thread: another one is awake only when the caller is through, after some
-/// twenty microseconds.
-pub(crate) const PARALLEL_BYTES_MIN: usize = 256 << 10;
+/// A thread works on a batch for at least so many bytes, or what weighs as much:
+/// another one is awake only after some twenty microseconds.
+const BYTES_PER_THREAD_MIN: usize = 128 << 10;
 /// Batches of so many bytes are written past the cache.
 pub(crate) const STREAM_BYTES_MIN: usize = 16 << 20;
 /// Shares per thread, so that threads end about together.
@@ -77,7 +76,8 @@ impl Copying<'_> {
     /// Writes every record to its place.
     pub(crate) fn run(&self, dst: &mut [u8], threads: usize) -> Result<()> {
         let streams = self.streams();
-        if threads < 2 || self.weight < PARALLEL_BYTES_MIN {
+        let threads = threads_for(self.weight, threads);
+        if threads < 2 {
             return self.run_share(Share { jobs: 0..self.jobs.len(), base: 0, dst }, streams);
         }
         let shares = self.cut(dst, self.weight / (threads * SHARES_PER_THREAD));
@@ -208,6 +208,11 @@ fn read(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
     let read = touched.chunk.read(dst, u64::from(location.offset));
     let read = read.map_err(|source| Error::Io { file, source })?;
     if read == dst.len() { Ok(()) } else { Err(too_short(*index, location, read as u64)) }
+}
+
+/// How many of so many threads pay for a batch.
+pub(crate) fn threads_for(bytes: usize, threads: usize) -> usize {
+    threads.min(bytes / BYTES_PER_THREAD_MIN)
 }
 
 /// How many records ahead one of about this length is asked for.

@@ -8,7 +8,7 @@ use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
 use zrecord_core::storage::Span;
 use zrecord_core::{Error, Result};
 
-use crate::copying::{PARALLEL_BYTES_MIN, SHARES_PER_THREAD, STREAM_BYTES_MIN, prefetch_distance};
+use crate::copying::{SHARES_PER_THREAD, STREAM_BYTES_MIN, prefetch_distance, threads_for};
 use crate::gather::{Touched, to_usize, too_short};
 use crate::handle::{Reading, Snapshot};
 use crate::mapping::Mapping;
@@ -77,7 +77,8 @@ impl<'a> Strided<'a> {
         self.read_ahead();
         let bytes = self.record_len * self.indices.len();
         let dst = &mut dst[..bytes];
-        let copied = if threads < 2 || bytes < PARALLEL_BYTES_MIN {
+        let threads = threads_for(bytes, threads);
+        let copied = if threads < 2 {
             self.copy(self.indices, dst)
         } else {
             let records = self.indices.len().div_ceil(threads * SHARES_PER_THREAD);
