@@ -24,12 +24,15 @@ const DECODE_WEIGHT: usize = 8;
 const RECORD_WEIGHT: usize = 64;
 const FRAME_WEIGHT: usize = 6 << 10;
 /// A thread works on a batch for at least so many bytes, or what weighs as much:
-/// another one is awake only after some twenty microseconds.
-const BYTES_PER_THREAD_MIN: usize = 128 << 10;
+/// another one is awake only after some ten or twenty microseconds.
+const BYTES_PER_THREAD_MIN: usize = 64 << 10;
 /// Batches of so many bytes are written past the cache.
 pub(crate) const STREAM_BYTES_MIN: usize = 16 << 20;
-/// Shares per thread, so that threads end about together.
-pub(crate) const SHARES_PER_THREAD: usize = 4;
+/// A share is at least so many bytes, or what weighs as much, and a thread takes
+/// at most so many of them on average. The smaller they are, the less does one
+/// thread wait for another in the end.
+const SHARE_BYTES_MIN: usize = 32 << 10;
+const SHARES_PER_THREAD_MAX: usize = 32;
 /// A thread keeps a buffer of at most this many bytes for stored bytes.
 const SCRATCH_KEPT_MAX: usize = 8 << 20;
 
@@ -80,7 +83,7 @@ impl Copying<'_> {
         if threads < 2 {
             return self.run_share(Share { jobs: 0..self.jobs.len(), base: 0, dst }, streams);
         }
-        let shares = self.cut(dst, self.weight / (threads * SHARES_PER_THREAD));
+        let shares = self.cut(dst, share_bytes(self.weight, threads));
         pool::share_out(threads, shares, |share| self.run_share(share, streams))
     }
 
@@ -109,6 +112,7 @@ impl Copying<'_> {
             let distance = prefetch_distance(share.dst.len() / jobs.len().max(1));
             // A share that failed has left some.
             scratch.verified = 0;
+            jobs.iter().take(distance).for_each(|job| self.prefetch(job));
             for (position, job) in jobs.iter().enumerate() {
                 if let Some(ahead) = jobs.get(position + distance) {
                     self.prefetch(ahead);
@@ -213,6 +217,11 @@ fn read(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
 /// How many of so many threads pay for a batch.
 pub(crate) fn threads_for(bytes: usize, threads: usize) -> usize {
     threads.min(bytes / BYTES_PER_THREAD_MIN)
+}
+
+/// How much of a batch, in bytes, a thread takes at once.
+pub(crate) fn share_bytes(bytes: usize, threads: usize) -> usize {
+    (bytes / (threads * SHARES_PER_THREAD_MAX)).max(SHARE_BYTES_MIN)
 }
 
 /// How many records ahead one of about this length is asked for.

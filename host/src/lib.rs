@@ -28,7 +28,8 @@
 //! | `gather`, `copying`, `strided` | planning a batch, and carrying it out |
 //! | `table`, `chunks`, `mapping` | bytes of files, mapped or read by position |
 //! | `guard` | what happens when a mapped file is cut while it is read |
-//! | `directory`, `lock`, `process`, `pool` | the file system, locks between processes, which one this is, threads |
+//! | `directory`, `lock`, `process` | the file system, locks between processes, which one this is |
+//! | `pool`, `crew` | threads, and the work that they share for a moment |
 //! | `convert`, `verify`, `inspect` | between the formats; what is wrong; what is there |
 //! | `successor` | a store that grows beside the place it will take |
 //! | `sandbox` | stores that are read inside WebAssembly; with the feature of that name |
@@ -42,6 +43,7 @@ mod chunk_file;
 mod chunks;
 pub mod convert;
 mod copying;
+mod crew;
 pub mod dataset;
 mod dictionaries;
 pub mod directory;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::env;
 use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -10,7 +11,7 @@ use arc_swap::ArcSwapOption;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zrecord_core::{Error, Result};
 
-use crate::process;
+use crate::{crew, process};
 
 /// The environment variable that says how many threads work on one call.
 pub const THREADS_VARIABLE: &str = "ZRECORD_THREADS";
@@ -99,12 +100,15 @@ pub(crate) fn share_out<S: Send, E: Send>(
     work: impl Fn(S) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     let helpers = threads.min(shares.len()).saturating_sub(1);
-    let shares = Mutex::new(shares.into_iter().enumerate());
-    let failure: Mutex<Option<(usize, E)>> = Mutex::new(None);
+    // Each is taken by whoever has counted to it, so no two wait for each other.
+    let shares: Vec<_> = shares.into_iter().map(|share| Mutex::new(Some(share))).collect();
+    let (counted, failure) = (AtomicUsize::new(0), Mutex::new(None::<(usize, E)>));
     let drain = || {
-        let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).next();
-        while let Some((position, share)) = next() {
-            let Err(error) = work(share) else { continue };
+        loop {
+            let position = counted.fetch_add(1, Ordering::Relaxed);
+            let Some(share) = shares.get(position) else { break };
+            let taken = share.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(Err(error)) = taken.map(&work) else { continue };
             let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
             if failure.as_ref().is_none_or(|(first, _)| position < *first) {
                 *failure = Some((position, error));
@@ -112,12 +116,7 @@ pub(crate) fn share_out<S: Send, E: Send>(
         }
     };
     match if helpers > 0 { pool(threads) } else { None } {
-        Some(pool) => pool.in_place_scope(|scope| {
-            for _ in 0..helpers {
-                scope.spawn(|_| drain());
-            }
-            drain();
-        }),
+        Some(pool) => crew::together(&pool, helpers, &drain),
         None => drain(),
     }
     let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
 use zrecord_core::storage::Span;
 use zrecord_core::{Error, Result};
 
-use crate::copying::{SHARES_PER_THREAD, STREAM_BYTES_MIN, prefetch_distance, threads_for};
+use crate::copying::{STREAM_BYTES_MIN, prefetch_distance, share_bytes, threads_for};
 use crate::gather::{Touched, to_usize, too_short};
 use crate::handle::{Reading, Snapshot};
 use crate::mapping::Mapping;
@@ -81,7 +81,7 @@ impl<'a> Strided<'a> {
         let copied = if threads < 2 {
             self.copy(self.indices, dst)
         } else {
-            let records = self.indices.len().div_ceil(threads * SHARES_PER_THREAD);
+            let records = (share_bytes(bytes, threads) / self.record_len).max(1);
             let shares =
                 self.indices.chunks(records).zip(dst.chunks_mut(records * self.record_len));
             pool::share_out(threads, shares.collect(), |(indices, dst)| self.copy(indices, dst))
@@ -119,10 +119,12 @@ impl<'a> Strided<'a> {
         copy: impl Fn(usize, &mut [u8]) -> bool,
     ) -> Result<()> {
         let distance = prefetch_distance(self.record_len);
+        let ask = |index: &u64| self.mapping.prefetch(self.offset(*index), self.record_len);
+        indices.iter().take(distance).for_each(ask);
         let records = dst.chunks_exact_mut(self.record_len);
         for (position, (&index, record)) in indices.iter().zip(records).enumerate() {
-            if let Some(&ahead) = indices.get(position + distance) {
-                self.mapping.prefetch(self.offset(ahead), self.record_len);
+            if let Some(ahead) = indices.get(position + distance) {
+                ask(ahead);
             }
             if !copy(self.offset(index), record) {
                 return Err(self.not_mapped(index));
@@ -133,12 +135,16 @@ impl<'a> Strided<'a> {
 
     fn copy_and_check(&self, indices: &[u64], dst: &mut [u8], checks: &Checks<'_>) -> Result<()> {
         let distance = prefetch_distance(self.record_len);
+        let ask = |index: &u64| {
+            self.mapping.prefetch(self.offset(*index), self.record_len);
+            checks.table.prefetch(*index);
+        };
+        indices.iter().take(distance).for_each(ask);
         let mut verified = 0;
         let records = dst.chunks_exact_mut(self.record_len);
         for (position, (&index, record)) in indices.iter().zip(records).enumerate() {
-            if let Some(&ahead) = indices.get(position + distance) {
-                self.mapping.prefetch(self.offset(ahead), self.record_len);
-                checks.table.prefetch(ahead);
+            if let Some(ahead) = indices.get(position + distance) {
+                ask(ahead);
             }
             if !self.mapping.copy(self.offset(index), record) {
                 return Err(self.not_mapped(index));

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from session import Session
-from stands import Entry, Stands
+from stands import CHECKED_BATCHES, Entry, Stands
 from tables import Table
 from timing import interleave
 from workloads import DIGITS, Workload
 
 BATCH = 256
-BURST = 8
-"""Batches in a turn, so that most follow one of the same contender."""
+BURST = 32
+"""Batches in a turn, so that most follow one of the same contender, whose code
+and page tables are in the cache again by then."""
 LIMIT_COPY = "limit: copy on all cores"
 LIMIT_DECODE = "limit: libzstd on all cores"
 
@@ -77,9 +79,12 @@ def measure(session: Session, case: Case) -> Table:
             stands.add_limit(LIMIT_COPY, "copy", ours)
         else:
             stands.add_limit(LIMIT_DECODE, "decode", ours)
+        # Each turn has batches of its own: those that read one file would else
+        # find in the cache what the one before them has just fetched.
+        numbers = itertools.count(CHECKED_BATCHES)
         samples = interleave(
             stands.takers,
-            lambda step: [stands.indices(1000 + BURST * step + i) for i in range(BURST)],
+            lambda _: [stands.indices(next(numbers)) for _ in range(BURST)],
             session.settings.scaled(3, 40),
             session.settings.scaled(1, 10) / 10,
         )
