@@ -27,7 +27,7 @@ pub fn run(rounds: usize) {
             sampler_simd::fill(&sampler, 7, wide).unwrap();
             assert_eq!(plain, wide);
             let choice = Choice {
-                name: format!("{size} indices, {mode}: AVX2 where there is"),
+                name: format!("{size} indices, {mode}: wide registers where there are"),
                 without: Box::new(|round| {
                     sampler.fill(round as u64, plain).unwrap();
                     black_box(&*plain);
