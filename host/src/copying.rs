@@ -25,13 +25,13 @@ const RECORD_WEIGHT: usize = 64;
 const FRAME_WEIGHT: usize = 6 << 10;
 /// A thread works on a batch for at least so many bytes, or what weighs as much:
 /// another one is awake only after some ten or twenty microseconds.
-const BYTES_PER_THREAD_MIN: usize = 64 << 10;
+const WEIGHT_PER_THREAD_MIN: usize = 64 << 10;
 /// Batches of so many bytes are written past the cache.
 pub(crate) const STREAM_BYTES_MIN: usize = 16 << 20;
-/// A share is at least so many bytes, or what weighs as much, and a thread takes
-/// at most so many of them on average. The smaller they are, the less does one
-/// thread wait for another in the end.
-const SHARE_BYTES_MIN: usize = 32 << 10;
+/// A share weighs at least as much as so many bytes that are copied, but for the
+/// last, and a thread takes at most so many of them on average. The smaller they
+/// are, the less does one thread wait for another in the end.
+const SHARE_WEIGHT_MIN: usize = 32 << 10;
 const SHARES_PER_THREAD_MAX: usize = 32;
 /// A thread keeps a buffer of at most this many bytes for stored bytes.
 const SCRATCH_KEPT_MAX: usize = 8 << 20;
@@ -79,12 +79,12 @@ impl Copying<'_> {
     /// Writes every record to its place.
     pub(crate) fn run(&self, dst: &mut [u8], threads: usize) -> Result<()> {
         let streams = self.streams();
-        let threads = threads_for(self.weight, threads);
-        if threads < 2 {
+        let workers = workers_for(self.weight, threads);
+        if workers < 2 {
             return self.run_share(Share { jobs: 0..self.jobs.len(), base: 0, dst }, streams);
         }
-        let shares = self.cut(dst, share_bytes(self.weight, threads));
-        pool::share_out(threads, shares, |share| self.run_share(share, streams))
+        let shares = self.cut(dst, share_weight(self.weight, workers));
+        pool::share_out(threads, workers, shares, |share| self.run_share(share, streams))
     }
 
     /// Cuts the batch into shares of about `weight_target`, in order.
@@ -93,7 +93,7 @@ impl Copying<'_> {
         let (mut first, mut base, mut gathered) = (0, 0, 0);
         let mut rest = dst;
         for (position, job) in self.jobs.iter().enumerate() {
-            gathered += weight(job);
+            gathered = weight(job).saturating_add(gathered);
             if gathered >= weight_target {
                 let (dst, behind) = mem::take(&mut rest).split_at_mut(job.end() - base);
                 shares.push(Share { jobs: first..position + 1, base, dst });
@@ -214,14 +214,15 @@ fn read(touched: &Touched, job: &Job, dst: &mut [u8]) -> Result<()> {
     if read == dst.len() { Ok(()) } else { Err(too_short(*index, location, read as u64)) }
 }
 
-/// How many of so many threads pay for a batch.
-pub(crate) fn threads_for(bytes: usize, threads: usize) -> usize {
-    threads.min(bytes / BYTES_PER_THREAD_MIN)
+/// How many of so many threads pay for a batch of that weight; bytes that are
+/// only copied weigh themselves.
+pub(crate) fn workers_for(weight: usize, threads: usize) -> usize {
+    threads.min(weight / WEIGHT_PER_THREAD_MIN).max(1)
 }
 
-/// How much of a batch, in bytes, a thread takes at once.
-pub(crate) fn share_bytes(bytes: usize, threads: usize) -> usize {
-    (bytes / (threads * SHARES_PER_THREAD_MAX)).max(SHARE_BYTES_MIN)
+/// What the part of a batch weighs that a thread takes at once.
+pub(crate) fn share_weight(weight: usize, workers: usize) -> usize {
+    (weight / (workers * SHARES_PER_THREAD_MAX)).max(SHARE_WEIGHT_MIN)
 }
 
 /// How many records ahead one of about this length is asked for.

@@ -1,5 +1,5 @@
-//! Work that threads share for a moment: one of the named files that may hold
-//! unsafe code.
+//! Threads that help with a call for a moment: one of the named files that may
+//! hold unsafe code.
 #![expect(unsafe_code, reason = "lends work to threads that may come when it is over")]
 
 use std::any::Any;
@@ -10,49 +10,76 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 
-use rayon::ThreadPool;
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
-/// Whoever has to wait for helpers looks so many times before it sleeps: what
-/// they are about is nearly done, and to be woken takes longer than that.
+/// Whoever calls for helpers calls so many, and each who comes calls as many:
+/// to wake a thread takes some microseconds, which many share like this.
+const CALLS_AT_ONCE: usize = 2;
+/// A caller who has to wait for helpers looks so many times before it sleeps.
+/// Their last shares are short, and to be woken takes longer.
 const LOOKS_MAX: usize = 256;
 
-/// Runs `task` here, and on as many threads of the pool more as there are
-/// `helpers`. Returns when it has returned here and wherever else it was begun:
-/// a thread that has not begun by then never does, and is not waited for, which
-/// a scope of the pool would do.
-///
-/// # Panics
-///
-/// As `task` does, wherever.
-pub(crate) fn together(pool: &ThreadPool, helpers: usize, task: &(dyn Fn() + Sync)) {
-    // SAFETY: nothing but the lifetime is another. `Gate::help` alone follows
-    // the pointer, inside the gate, and this function does not end, nor unwind,
-    // before `Closing` has seen to it that nobody is inside or ever will be.
-    let task: &'static (dyn Fn() + Sync) = unsafe { mem::transmute(task) };
-    let gate = Arc::new(Gate {
-        task,
-        state: AtomicUsize::new(0),
-        caller: thread::current(),
-        panic: Mutex::default(),
-    });
-    let closing = Closing(&gate);
-    for _ in 0..helpers {
-        let gate = Arc::clone(&gate);
-        pool.spawn(move || gate.help());
+/// The threads of a pool.
+pub(crate) struct Crew {
+    pool: ThreadPool,
+    /// Calls that no thread has followed yet. There are never more of them than
+    /// threads: while those are busy elsewhere, nobody calls in vain.
+    calls: AtomicUsize,
+}
+
+impl Crew {
+    /// Starts so many threads.
+    pub(crate) fn new(threads: usize) -> Result<Self, ThreadPoolBuildError> {
+        let builder = ThreadPoolBuilder::new().num_threads(threads);
+        let pool = builder.thread_name(|number| format!("zrecord-{number}")).build()?;
+        Ok(Self { pool, calls: AtomicUsize::new(0) })
     }
-    task();
-    drop(closing);
-    let panic = gate.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(panic) = panic {
-        panic::resume_unwind(panic);
+
+    /// The pool, for work that is waited for in other ways.
+    pub(crate) fn pool(&self) -> &ThreadPool {
+        &self.pool
+    }
+
+    /// Runs `task` here and on up to `helpers` of the threads, each once.
+    ///
+    /// Returns when every run that was begun has ended. A thread that has not
+    /// begun by the time the caller's own run ends never does, and is not
+    /// waited for; a scope of the pool would do that.
+    ///
+    /// # Panics
+    ///
+    /// With what `task` panicked with, wherever it did.
+    pub(crate) fn together(self: &Arc<Self>, helpers: usize, task: &(dyn Fn() + Sync)) {
+        // SAFETY: only the lifetime changes. The pointer is shared only after
+        // `Closing` exists, whose drop, on return or by a panic, waits until the
+        // gate is closed and nobody is inside.
+        let task: &'static (dyn Fn() + Sync) = unsafe { mem::transmute(task) };
+        let gate = Arc::new(Gate {
+            crew: Arc::clone(self),
+            task,
+            wanted: AtomicUsize::new(helpers),
+            state: AtomicUsize::new(0),
+            caller: thread::current(),
+            panic: Mutex::default(),
+        });
+        let closing = Closing(&gate);
+        gate.call();
+        task();
+        drop(closing);
+        let panic = gate.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(panic) = panic {
+            panic::resume_unwind(panic);
+        }
     }
 }
 
-/// What lets helpers in to the task, until it is closed.
+/// What lets helpers in to a task, until it is closed.
 struct Gate {
-    /// Not to be followed but inside: it is the caller's, who goes on when the
-    /// gate is closed and nobody is inside.
+    crew: Arc<Crew>,
+    /// The caller's: valid while somebody is inside, and else not to be touched.
     task: *const (dyn Fn() + Sync),
+    /// How many helpers more may be called.
+    wanted: AtomicUsize,
     /// [`CLOSED`], and [`INSIDE`] for each helper who is.
     state: AtomicUsize,
     /// Whom the last one to leave wakes.
@@ -64,24 +91,48 @@ struct Gate {
 const CLOSED: usize = 1;
 const INSIDE: usize = 2;
 
-// SAFETY: the pointer keeps it from being so by itself. What it points to may
-// be used by all threads at once, and `help` says when.
+// SAFETY: what `task` points to is `Sync`, so any thread may use it, and `help`
+// alone does, while it is counted in at an open gate. The rest is `Send`.
 unsafe impl Send for Gate {}
-// SAFETY: as above.
+// SAFETY: as above; the rest is `Sync`.
 unsafe impl Sync for Gate {}
 
 impl Gate {
-    /// Runs the task, unless it is over.
-    fn help(&self) {
-        // In one step, so that the caller either sees this thread inside or has
-        // closed the gate before.
-        if self.state.fetch_add(INSIDE, Ordering::Acquire) & CLOSED == 0 {
-            // SAFETY: inside, so the caller waits, who has lent it.
-            let task = unsafe { &*self.task };
-            if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(task)) {
-                let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-                first.get_or_insert(panic);
+    /// Calls a few of the helpers who are wanted, unless as many calls as there
+    /// are threads have not been followed yet.
+    fn call(self: &Arc<Self>) {
+        let (relaxed, crew) = (Ordering::Relaxed, &self.crew);
+        let threads = crew.pool.current_num_threads();
+        let one_less = |wanted: usize| wanted.checked_sub(1);
+        let one_more = |calls: usize| (calls < threads).then_some(calls + 1);
+        for _ in 0..CALLS_AT_ONCE {
+            if self.wanted.fetch_update(relaxed, relaxed, one_less).is_err()
+                || crew.calls.fetch_update(relaxed, relaxed, one_more).is_err()
+            {
+                return;
             }
+            let gate = Arc::clone(self);
+            crew.pool.spawn(move || gate.help());
+        }
+    }
+
+    /// Runs the task, unless it is over.
+    fn help(self: &Arc<Self>) {
+        self.crew.calls.fetch_sub(1, Ordering::Relaxed);
+        let enter = |state: usize| (state & CLOSED == 0).then_some(state + INSIDE);
+        if self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_err() {
+            return;
+        }
+        let run = || {
+            self.call();
+            // SAFETY: counted in before the gate was closed, so the caller, who
+            // has lent it, does not go on before this thread is counted out.
+            let task = unsafe { &*self.task };
+            task();
+        };
+        if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(run)) {
+            let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(panic);
         }
         if self.state.fetch_sub(INSIDE, Ordering::Release) == INSIDE | CLOSED {
             self.caller.unpark();
@@ -113,72 +164,99 @@ impl Drop for Closing<'_> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc;
+    use std::sync::{Arc, Barrier, mpsc};
+    use std::thread;
 
-    use rayon::{ThreadPool, ThreadPoolBuilder};
+    use super::Crew;
 
-    use super::together;
-
-    fn pool(threads: usize) -> ThreadPool {
-        ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
+    fn crew(threads: usize) -> Arc<Crew> {
+        Arc::new(Crew::new(threads).unwrap())
     }
 
     #[test]
     fn all_run_what_only_all_can_end() {
-        let pool = pool(3);
-        for _ in 0..20 {
-            let (met, barrier) = (AtomicUsize::new(0), Barrier::new(4));
-            together(&pool, 3, &|| {
+        let crew = crew(5);
+        for helpers in [0, 1, 2, 5, 3, 5] {
+            let (met, barrier) = (AtomicUsize::new(0), Barrier::new(helpers + 1));
+            crew.together(helpers, &|| {
                 barrier.wait();
                 met.fetch_add(1, Ordering::Relaxed);
             });
-            assert_eq!(met.into_inner(), 4);
+            assert_eq!(met.into_inner(), helpers + 1);
         }
     }
 
     #[test]
     fn a_thread_that_has_not_begun_is_not_waited_for() {
-        let pool = pool(1);
+        let crew = crew(1);
         let (release, held) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel();
-        pool.spawn(move || {
+        crew.pool().spawn(move || {
             begin.send(()).unwrap();
             let _ = held.recv();
         });
         begun.recv().unwrap();
-        let mut runs = vec![0];
         for round in 0..3 {
             let count = AtomicUsize::new(round);
-            together(&pool, 1, &|| {
+            crew.together(1, &|| {
                 count.fetch_add(1, Ordering::Relaxed);
             });
-            // What is lent is the caller's again, and may go.
-            runs.push(count.into_inner());
+            // What was lent is the caller's again, and may go.
+            assert_eq!(count.into_inner(), round + 1);
+            // Nor is one called again who has not come yet.
+            assert_eq!(crew.calls.load(Ordering::Relaxed), 1);
         }
-        assert_eq!(runs, [0, 1, 2, 3]);
         drop(release);
-        // Those who come now find nothing to do.
+        // Who comes now finds nothing to do.
         let (late, later) = mpsc::channel();
-        pool.spawn(move || late.send(()).unwrap());
+        crew.pool().spawn(move || late.send(()).unwrap());
         later.recv().unwrap();
+        assert_eq!(crew.calls.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_panic_is_passed_on_and_everybody_waited_for() {
-        let pool = pool(2);
-        for panicking in 0..3 {
-            let (turn, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            let barrier = Barrier::new(3);
+        let crew = crew(2);
+        let caller = thread::current().id();
+        for callers in [false, true] {
+            let (panics, ended, barrier) =
+                (AtomicUsize::new(0), AtomicUsize::new(0), Barrier::new(3));
             let task = || {
-                let mine = turn.fetch_add(1, Ordering::Relaxed);
                 barrier.wait();
-                assert!(mine != panicking, "the one who was told to");
+                let is_first = || panics.fetch_add(1, Ordering::Relaxed) == 0;
+                if (thread::current().id() == caller) == callers && is_first() {
+                    panic!("the one who was told to");
+                }
                 ended.fetch_add(1, Ordering::Relaxed);
             };
-            assert!(catch_unwind(AssertUnwindSafe(|| together(&pool, 2, &task))).is_err());
+            let outcome = catch_unwind(AssertUnwindSafe(|| crew.together(2, &task)));
+            assert_eq!(
+                *outcome.unwrap_err().downcast::<&str>().unwrap(),
+                "the one who was told to"
+            );
             assert_eq!(ended.into_inner(), 2);
         }
+    }
+
+    #[test]
+    fn many_callers_get_their_own_work_done() {
+        let (crew, rounds) = (crew(2), if cfg!(miri) { 3 } else { 500 });
+        thread::scope(|scope| {
+            for caller in 0..4_usize {
+                let crew = &crew;
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let (next, sum) = (AtomicUsize::new(0), AtomicUsize::new(0));
+                        crew.together(2, &|| {
+                            while next.fetch_add(1, Ordering::Relaxed) < 10 {
+                                sum.fetch_add(caller + round, Ordering::Relaxed);
+                            }
+                        });
+                        assert_eq!(sum.into_inner(), 10 * (caller + round));
+                    }
+                });
+            }
+        });
     }
 }

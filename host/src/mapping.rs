@@ -221,32 +221,55 @@ mod vectors {
         __cpuid, __m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_sfence, _mm_storeu_si128,
         _mm_stream_si128,
     };
-    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU8, Ordering};
     use std::{array, ptr};
 
     use super::{CACHE_LINE, PAGE_SIZE};
 
-    /// A destination that lies less than this many bytes past its source,
-    /// modulo a page, makes glibc's copy five times slower on Zen 3: each load
-    /// seems to depend on the store just before it. It is the common case of
-    /// records that begin on pages and a destination from `malloc`, which
-    /// begins 16 bytes into one.
+    /// On AMD's processors, a destination that lies less than this many bytes
+    /// past its source, modulo a page, makes glibc's copy five times slower (on
+    /// Zen 3): each load seems to depend on the store just before it. It is the
+    /// common case of records that begin on pages and a destination from
+    /// `malloc`, which begins 16 bytes into one.
     const TRAP_BYTES: usize = 32;
-    /// Shorter copies do not step into it; they are over before the C library
-    /// has looked which of its ways to take.
+    /// There our own loop is also faster for copies up to this length: they are
+    /// over before the C library has looked which of its ways to take. On Intel's
+    /// the C library, which writes whole lines, is a quarter faster at any length.
     const SHORT_LEN_MAX: usize = 1024;
-    /// Whether the processor is of the family that the detour was measured on.
-    /// On Intel's the C library, which writes whole lines, is a quarter faster
-    /// at any length.
-    static IS_ZEN: LazyLock<bool> = LazyLock::new(|| {
-        if cfg!(miri) {
-            // It does not know the instruction, and is to see our own loop.
-            return true;
+
+    /// What [`is_amd`] has found. No lock: a fork could leave it held in the
+    /// child. Who asks at once finds the same.
+    static MAKER: AtomicU8 = AtomicU8::new(UNKNOWN);
+    const UNKNOWN: u8 = 0;
+    const AMD: u8 = 1;
+    const OTHER: u8 = 2;
+
+    /// Whether the processor is of the maker on whose the detour pays.
+    fn is_amd() -> bool {
+        match MAKER.load(Ordering::Relaxed) {
+            UNKNOWN => {
+                let maker = ask_for_maker();
+                MAKER.store(maker, Ordering::Relaxed);
+                maker == AMD
+            }
+            maker => maker == AMD,
         }
-        let vendor = __cpuid(0);
-        let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
-        [b"AuthenticAMD", b"HygonGenuine"].iter().any(|ours| name.as_flattened() == *ours)
-    });
+    }
+
+    #[cold]
+    fn ask_for_maker() -> u8 {
+        if cfg!(miri) {
+            // It does not know the instruction.
+            return OTHER;
+        }
+        let answer = __cpuid(0);
+        let name = [answer.ebx, answer.edx, answer.ecx].map(u32::to_le_bytes);
+        // The second has the first one's design.
+        match name.as_flattened() {
+            b"AuthenticAMD" | b"HygonGenuine" => AMD,
+            _ => OTHER,
+        }
+    }
 
     const VECTOR: usize = size_of::<__m128i>();
     const VECTORS_PER_BLOCK: usize = 8;
@@ -263,12 +286,27 @@ mod vectors {
     /// change meanwhile: each is read once, as it is then.
     #[inline]
     pub(super) unsafe fn copy(source: *const u8, dst: &mut [u8]) {
-        if *IS_ZEN && dst.len() <= SHORT_LEN_MAX {
+        if is_amd() {
+            // SAFETY: the caller's promise.
+            return unsafe { copy_around(source, dst) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy_nonoverlapping(source, dst.as_mut_ptr(), dst.len()) };
+    }
+
+    /// As [`copy`], by loops of our own where the C library's is slow.
+    ///
+    /// # Safety
+    ///
+    /// As of [`copy`].
+    #[inline]
+    unsafe fn copy_around(source: *const u8, dst: &mut [u8]) {
+        if dst.len() <= SHORT_LEN_MAX {
             // SAFETY: the caller's promise.
             return unsafe { copy_blocks::<0>(source, dst, store) };
         }
         let distance = dst.as_ptr().addr().wrapping_sub(source.addr()) % PAGE_SIZE;
-        if !*IS_ZEN || distance == 0 || distance >= TRAP_BYTES {
+        if distance == 0 || distance >= TRAP_BYTES {
             // SAFETY: the caller's promise.
             unsafe { ptr::copy_nonoverlapping(source, dst.as_mut_ptr(), dst.len()) };
             return;
@@ -377,13 +415,13 @@ mod vectors {
                     let start = (distance + 4_096 - apart % 4_096) % 4_096;
                     let part = &mut dst[start..start + len];
                     assert!(len <= source.len());
-                    // SAFETY: as many bytes are borrowed.
-                    unsafe { super::copy(source.as_ptr(), part) };
-                    assert_eq!(*part, source[..len]);
-                    part.fill(0);
-                    // SAFETY: as above.
-                    unsafe { super::stream(source.as_ptr(), part) };
-                    assert_eq!(dst[start..start + len], source[..len]);
+                    type Copy = unsafe fn(*const u8, &mut [u8]);
+                    for copy in [super::copy as Copy, super::copy_around, super::stream] {
+                        part.fill(0);
+                        // SAFETY: as many bytes are borrowed.
+                        unsafe { copy(source.as_ptr(), part) };
+                        assert_eq!(*part, source[..len]);
+                    }
                     assert!(dst[start + len..].iter().all(|byte| *byte == 0));
                 }
             }

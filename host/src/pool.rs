@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use arc_swap::ArcSwapOption;
-use rayon::{ThreadPool, ThreadPoolBuilder};
 use zrecord_core::{Error, Result};
 
-use crate::{crew, process};
+use crate::crew::Crew;
+use crate::process;
 
 /// The environment variable that says how many threads work on one call.
 pub const THREADS_VARIABLE: &str = "ZRECORD_THREADS";
@@ -20,7 +20,7 @@ pub const THREADS_VARIABLE: &str = "ZRECORD_THREADS";
 /// child has the memory of its parent's pools, but not their threads.
 struct Pools {
     process: u32,
-    pools: BTreeMap<usize, Arc<ThreadPool>>,
+    pools: BTreeMap<usize, Arc<Crew>>,
 }
 
 static POOLS: ArcSwapOption<Pools> = ArcSwapOption::const_empty();
@@ -66,7 +66,7 @@ const AHEAD_PER_THREAD: usize = 3;
 
 /// The pool of that many threads; `None` when one thread is all there is, or
 /// the system gives no more.
-pub(crate) fn pool(threads: usize) -> Option<Arc<ThreadPool>> {
+pub(crate) fn pool(threads: usize) -> Option<Arc<Crew>> {
     if threads < 2 {
         return None;
     }
@@ -76,11 +76,7 @@ pub(crate) fn pool(threads: usize) -> Option<Arc<ThreadPool>> {
     if let Some(pool) = ours.and_then(|pools| pools.pools.get(&threads)) {
         return Some(Arc::clone(pool));
     }
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|number| format!("zrecord-{number}"))
-        .build();
-    let pool = match pool {
+    let pool = match Crew::new(threads) {
         Ok(pool) => Arc::new(pool),
         Err(error) => {
             log::warn!("a pool of {threads} threads cannot be made, so one works: {error}");
@@ -91,15 +87,16 @@ pub(crate) fn pool(threads: usize) -> Option<Arc<ThreadPool>> {
     Some(pool)
 }
 
-/// Does `work` on every share, on up to `threads` threads with the caller among
-/// them, who does all of it if no other wakes in time. Of several failures,
-/// the one of the first share is returned.
+/// Does `work` on every share, on up to `workers` threads of the pool of that
+/// many `threads`. The caller is among them, and does all of it if no other
+/// wakes in time. Of several failures, the one of the first share is returned.
 pub(crate) fn share_out<S: Send, E: Send>(
     threads: usize,
+    workers: usize,
     shares: Vec<S>,
     work: impl Fn(S) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    let helpers = threads.min(shares.len()).saturating_sub(1);
+    let helpers = workers.min(shares.len()).saturating_sub(1);
     // Each is taken by whoever has counted to it, so no two wait for each other.
     let shares: Vec<_> = shares.into_iter().map(|share| Mutex::new(Some(share))).collect();
     let (counted, failure) = (AtomicUsize::new(0), Mutex::new(None::<(usize, E)>));
@@ -116,7 +113,7 @@ pub(crate) fn share_out<S: Send, E: Send>(
         }
     };
     match if helpers > 0 { pool(threads) } else { None } {
-        Some(pool) => crew::together(&pool, helpers, &drain),
+        Some(pool) => pool.together(helpers, &drain),
         None => drain(),
     }
     let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +133,7 @@ pub(crate) fn in_order<I: Send, O: Send, E>(
         return items.into_iter().try_for_each(|item| take(work(item)));
     };
     let work = &work;
-    pool.in_place_scope(|scope| {
+    pool.pool().in_place_scope(|scope| {
         let mut items = items.into_iter();
         let mut under_way = VecDeque::new();
         loop {
@@ -155,7 +152,7 @@ pub(crate) fn in_order<I: Send, O: Send, E>(
     })
 }
 
-fn insert(process: u32, threads: usize, pool: &Arc<ThreadPool>) {
+fn insert(process: u32, threads: usize, pool: &Arc<Crew>) {
     let replaced = POOLS.rcu(|current| {
         let ours = current.as_ref().filter(|pools| pools.process == process);
         let mut pools = ours.map(|pools| pools.pools.clone()).unwrap_or_default();
@@ -172,7 +169,24 @@ fn insert(process: u32, threads: usize, pool: &Arc<ThreadPool>) {
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use super::in_order;
+    use super::{in_order, share_out};
+
+    #[test]
+    fn every_share_is_worked_on_and_the_first_failure_returned() {
+        for (threads, workers) in [(1, 1), (2, 2), (5, 3)] {
+            for count in [0_usize, 1, 2, 100] {
+                let mut done = vec![0; count];
+                let shares = done.iter_mut().enumerate().collect();
+                let work = |(position, done): (usize, &mut u32)| {
+                    *done += 1;
+                    if position % 30 == 29 { Err(position) } else { Ok(()) }
+                };
+                let outcome = share_out(threads, workers, shares, work);
+                assert_eq!(outcome, if count > 29 { Err(29) } else { Ok(()) });
+                assert!(done.iter().all(|times| *times == 1));
+            }
+        }
+    }
 
     #[test]
     fn results_are_taken_in_the_order_of_the_items() {

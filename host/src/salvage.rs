@@ -83,7 +83,7 @@ impl Checkers {
         // One range wakes no other thread.
         let pool = if ranges.len() < 2 { None } else { pool::pool(threads) };
         match pool {
-            Some(pool) => pool.install(|| ranges.par_iter().map(check).collect()),
+            Some(crew) => crew.pool().install(|| ranges.par_iter().map(check).collect()),
             None => ranges.iter().map(check).collect(),
         }
     }

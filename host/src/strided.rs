@@ -8,7 +8,7 @@ use zrecord_core::format::{CHUNK_SIZE_MAX, RecordLocation};
 use zrecord_core::storage::Span;
 use zrecord_core::{Error, Result};
 
-use crate::copying::{STREAM_BYTES_MIN, prefetch_distance, share_bytes, threads_for};
+use crate::copying::{STREAM_BYTES_MIN, prefetch_distance, share_weight, workers_for};
 use crate::gather::{Touched, to_usize, too_short};
 use crate::handle::{Reading, Snapshot};
 use crate::mapping::Mapping;
@@ -77,14 +77,16 @@ impl<'a> Strided<'a> {
         self.read_ahead();
         let bytes = self.record_len * self.indices.len();
         let dst = &mut dst[..bytes];
-        let threads = threads_for(bytes, threads);
-        let copied = if threads < 2 {
+        let workers = workers_for(bytes, threads);
+        let copied = if workers < 2 {
             self.copy(self.indices, dst)
         } else {
-            let records = (share_bytes(bytes, threads) / self.record_len).max(1);
+            let records = share_weight(bytes, workers).div_ceil(self.record_len);
             let shares =
                 self.indices.chunks(records).zip(dst.chunks_mut(records * self.record_len));
-            pool::share_out(threads, shares.collect(), |(indices, dst)| self.copy(indices, dst))
+            pool::share_out(threads, workers, shares.collect(), |(indices, dst)| {
+                self.copy(indices, dst)
+            })
         };
         // A file that was cut is the cause of whatever its bytes looked like,
         // and its zeros are not to be taken for data.

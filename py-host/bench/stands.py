@@ -81,7 +81,7 @@ class Stands:
         self.extras: dict[str, dict[str, float]] = {}
 
     def indices(self, step: int) -> Indices:
-        """The same for everybody at one step."""
+        """A batch of them, by number."""
         return np.random.default_rng(step).integers(0, len(self.rows), self.batch)
 
     def add(self, entries: Sequence[Entry]) -> None:

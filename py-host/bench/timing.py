@@ -49,26 +49,27 @@ class Samples:
 
 def interleave(
     takers: Sequence[TurnTaker],
-    payload: Callable[[int], Any],
+    payload: Callable[[int, int], Any],
     rounds: int,
     seconds_max: float,
 ) -> dict[str, Samples]:
     """Gives everybody a turn in each round, and returns all samples by label.
 
     Each round begins with another contender, so that none always runs behind
-    the same neighbour. ``payload`` is asked before each turn, with the number of
-    the round, for what the turn is given. Whoever has used up its share of ``seconds_max`` sits
-    rounds out, evenly over the whole run. Whoever fails is out, with the reason.
+    the same neighbour. ``payload`` says what a turn is given: of which round, and
+    whose, by number. Whoever has used up its share of ``seconds_max`` sits rounds
+    out, evenly over the whole run. Whoever fails is out, with the reason.
     """
     samples = {taker.label: Samples() for taker in takers}
     if not takers:
         return samples
     for step in range(-WARMING_ROUNDS, rounds):
         start = step % len(takers)
-        for taker in [*takers[start:], *takers[:start]]:
+        numbered = list(enumerate(takers))
+        for number, taker in [*numbered[start:], *numbered[:start]]:
             mine = samples[taker.label]
             if mine.failure is None and _takes_part(mine, step, rounds, seconds_max):
-                given = payload(WARMING_ROUNDS + step)
+                given = payload(WARMING_ROUNDS + step, number)
                 _take_turn(taker, given, mine, is_counted=step >= 0)
     return samples
 

@@ -67,7 +67,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_everybody_is_timed_in_turn_and_each_round_begins_with_another(clock: Clock) -> None:
     log: list[str] = []
     takers = [Taker(label, 0.001, log, clock) for label in "abc"]
-    samples = module("timing").interleave(takers, lambda number: number, 4, 10)
+    samples = module("timing").interleave(takers, lambda number, _: number, 4, 10)
     rounds = ["".join(entry[0] for entry in log[start : start + 3]) for start in range(0, 18, 3)]
     # Two rounds of warming, which are not counted.
     assert rounds == ["bca", "cab", "abc", "bca", "cab", "abc"]
@@ -81,7 +81,7 @@ def test_one_that_is_slow_sits_rounds_out_evenly_and_one_that_fails_is_out(clock
         Taker("f", 0.001, log, clock),
         Taker("x", -1, log, clock),
     ]
-    samples = module("timing").interleave(takers, lambda number: f":{number}", 40, 8)
+    samples = module("timing").interleave(takers, lambda number, _: f":{number}", 40, 8)
     turns = [int(entry.split(":")[1]) for entry in log if entry[0] == "s"]
     assert len(samples["f"].seconds) == 40
     assert 7 <= len(turns) <= 10
@@ -93,12 +93,12 @@ def test_one_that_is_slow_sits_rounds_out_evenly_and_one_that_fails_is_out(clock
 
 def test_one_that_is_far_too_slow_is_timed_thrice(clock: Clock) -> None:
     takers = [Taker("s", 100.0, [], clock), Taker("f", 0.001, [], clock)]
-    samples = module("timing").interleave(takers, lambda number: number, 20, 1)
+    samples = module("timing").interleave(takers, lambda number, _: number, 20, 1)
     assert len(samples["s"].seconds) == 3
 
 
 def test_nobody_takes_no_turn() -> None:
-    assert module("timing").interleave([], lambda number: number, 3, 1) == {}
+    assert module("timing").interleave([], lambda number, _: number, 3, 1) == {}
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(0, 1), (50, 50), (99, 99), (100, 100)])

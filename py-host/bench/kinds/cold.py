@@ -93,7 +93,7 @@ def measure(session: Session, name: str, order: str) -> Table:
         takers = [Cold(taker, stands.folder, dropper, is_scan) for taker in stands.takers]
         everything = batches_of_all(records // BATCH * BATCH, BATCH)
 
-        def payload(step: int) -> list[Indices]:
+        def payload(step: int, _: int) -> list[Indices]:
             if order == "random":
                 return [stands.indices(BURST * step + i) for i in range(BURST)]
             start = BURST * step % len(everything)

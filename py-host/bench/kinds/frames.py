@@ -84,7 +84,7 @@ def measure(session: Session, name: str, data: str) -> Table:
         except WorkerError as error:
             table.skipped[label] = one_line(error)
     rounds = session.settings.scaled(2, 40)
-    samples = interleave(takers, lambda step: [indices(100 + step)], rounds, 1)
+    samples = interleave(takers, lambda step, _: [indices(100 + step)], rounds, 1)
     for label, disk in stored.items():
         samples[label].extras["disk"] = disk
     table.add(samples)

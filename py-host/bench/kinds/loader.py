@@ -80,7 +80,7 @@ def measure(session: Session, name: str, rows: Path, settings: dict[str, Any]) -
         except WorkerError as error:
             table.skipped[entry.label] = one_line(error)
     scaled = session.settings.scaled
-    samples = interleave(stands, lambda _: None, scaled(2, 20), scaled(1, 10))
+    samples = interleave(stands, lambda *_: None, scaled(2, 20), scaled(1, 10))
     _add(table, samples, extras)
     # Some leave threads and processes behind when they are closed.
     session.end_workers()

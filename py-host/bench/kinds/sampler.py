@@ -60,7 +60,7 @@ def measure(session: Session, name: str, length: int, batch: int) -> Table:
             table.skipped[entry.label] = one_line(error)
     settings = session.settings
     rounds, seconds = settings.scaled(3, 30), settings.scaled(1, 10) / 10
-    table.add(interleave(stands, lambda _: None, rounds, seconds))
+    table.add(interleave(stands, lambda *_: None, rounds, seconds))
     for stand in stands:
         stand.close()
     return table

@@ -58,7 +58,7 @@ def opening(session: Session, table: Table) -> None:
         takers.append(Stand(f"zrecord, {'many' if records == many else 'few'} records", remote))
         folders.append(folder)
     table.notes.append(f"few are 1,000 records, many are {many:,}, of {TINY_BYTES} bytes")
-    samples = interleave(takers, lambda _: None, session.settings.scaled(3, 50), 10)
+    samples = interleave(takers, lambda *_: None, session.settings.scaled(3, 50), 10)
     for taker in takers:
         extras[taker.label] = taker.remote.call("memory")
         samples[taker.label].extras["memory"] = extras[taker.label]
@@ -90,7 +90,7 @@ def single(session: Session, table: Table) -> None:
         except WorkerError as error:
             table.skipped[label] = one_line(error)
 
-    def payload(step: int) -> list[int]:
+    def payload(step: int, _: int) -> list[int]:
         drawn: list[int] = np.random.default_rng(step).integers(0, records, BATCH).tolist()
         return drawn
 
@@ -123,7 +123,7 @@ def more_records(session: Session, table: Table) -> None:
     takers = [Drawn(taker, len(s.rows)) for s in opened for taker in s.takers]
     samples = interleave(
         takers,
-        lambda step: [BURST * step + i for i in range(BURST)],
+        lambda step, _: [BURST * step + i for i in range(BURST)],
         session.settings.scaled(3, 100),
         5,
     )
@@ -175,4 +175,4 @@ def batches(session: Session, table: Table) -> None:
             takers.append(Stand(label, remote))
         except WorkerError as error:
             table.skipped[label] = one_line(error)
-    table.add(interleave(takers, lambda _: None, session.settings.scaled(3, 100), 2))
+    table.add(interleave(takers, lambda *_: None, session.settings.scaled(3, 100), 2))

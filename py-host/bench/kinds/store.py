@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from limits import Indices
 from session import Session
 from stands import CHECKED_BATCHES, Entry, Stands
 from tables import Table
@@ -20,7 +20,7 @@ LIMIT_COPY = "limit: copy on all cores"
 LIMIT_DECODE = "limit: libzstd on all cores"
 
 RECORDS = {256: 1 << 18, 1 << 10: 1 << 16, 12 << 10: 1 << 13, 150 << 10: 1 << 10}
-"""How many of each size: together more than the caches hold."""
+"""How many of each size: together more than most caches hold."""
 RECORDS_QUICK = 512
 RECORDS_DICT = 2048
 """Level 19 takes its time."""
@@ -79,12 +79,16 @@ def measure(session: Session, case: Case) -> Table:
             stands.add_limit(LIMIT_COPY, "copy", ours)
         else:
             stands.add_limit(LIMIT_DECODE, "decode", ours)
-        # Each turn has batches of its own: those that read one file would else
-        # find in the cache what the one before them has just fetched.
-        numbers = itertools.count(CHECKED_BATCHES)
+
+        def payload(step: int, taker: int) -> list[Indices]:
+            # Each turn has batches of its own: those that read one file would
+            # else find in the cache what the one before them has just fetched.
+            first = CHECKED_BATCHES + (step * len(stands.takers) + taker) * BURST
+            return [stands.indices(first + i) for i in range(BURST)]
+
         samples = interleave(
             stands.takers,
-            lambda _: [stands.indices(next(numbers)) for _ in range(BURST)],
+            payload,
             session.settings.scaled(3, 40),
             session.settings.scaled(1, 10) / 10,
         )

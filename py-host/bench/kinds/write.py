@@ -122,7 +122,7 @@ def measure(session: Session, name: str, codec: str, data: str, sync: bool) -> T
         except WorkerError as error:
             table.skipped[LIMIT] = one_line(error)
     rounds = session.settings.scaled(1, 3 if codec == "zstd_dict" else 7)
-    samples = interleave(takers, lambda _: None, rounds, session.settings.scaled(1, 10))
+    samples = interleave(takers, lambda *_: None, rounds, session.settings.scaled(1, 10))
     for taker in takers:
         samples[taker.label].extras.update(taker.extras)
     table.add(samples)
