@@ -1,4 +1,4 @@
-//! The threads of this process: one pool that every store shares.
+//! The threads of this process: crews that all stores share.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::env;
@@ -16,14 +16,14 @@ use crate::process;
 /// The environment variable that says how many threads work on one call.
 pub const THREADS_VARIABLE: &str = "ZRECORD_THREADS";
 
-/// Pools by their number of threads, and the process that made them: a forked
-/// child has the memory of its parent's pools, but not their threads.
-struct Pools {
+/// Crews by their number of threads, and the process that made them: a forked
+/// child has the memory of its parent's crews, but not their threads.
+struct Crews {
     process: u32,
-    pools: BTreeMap<usize, Arc<Crew>>,
+    crews: BTreeMap<usize, Arc<Crew>>,
 }
 
-static POOLS: ArcSwapOption<Pools> = ArcSwapOption::const_empty();
+static CREWS: ArcSwapOption<Crews> = ArcSwapOption::const_empty();
 
 /// More threads than this do not help one call, and may harm the system.
 const THREADS_MAX: usize = 4096;
@@ -64,30 +64,30 @@ fn invalid(argument: &'static str, found: &str) -> Error {
 /// Results that are made before they are wanted, in order.
 const AHEAD_PER_THREAD: usize = 3;
 
-/// The pool of that many threads; `None` when one thread is all there is, or
+/// The crew of that many threads; `None` when one thread is all there is, or
 /// the system gives no more.
-pub(crate) fn pool(threads: usize) -> Option<Arc<Crew>> {
+pub(crate) fn crew(threads: usize) -> Option<Arc<Crew>> {
     if threads < 2 {
         return None;
     }
     let process = process::id();
-    let current = POOLS.load();
-    let ours = current.as_ref().filter(|pools| pools.process == process);
-    if let Some(pool) = ours.and_then(|pools| pools.pools.get(&threads)) {
-        return Some(Arc::clone(pool));
+    let current = CREWS.load();
+    let ours = current.as_ref().filter(|crews| crews.process == process);
+    if let Some(crew) = ours.and_then(|crews| crews.crews.get(&threads)) {
+        return Some(Arc::clone(crew));
     }
-    let pool = match Crew::new(threads) {
-        Ok(pool) => Arc::new(pool),
+    let crew = match Crew::new(threads) {
+        Ok(crew) => Arc::new(crew),
         Err(error) => {
-            log::warn!("a pool of {threads} threads cannot be made, so one works: {error}");
+            log::warn!("{threads} threads cannot be started, so one works: {error}");
             return None;
         }
     };
-    insert(process, threads, &pool);
-    Some(pool)
+    insert(process, threads, &crew);
+    Some(crew)
 }
 
-/// Does `work` on every share, on up to `workers` threads of the pool of that
+/// Does `work` on every share, on up to `workers` threads of the crew of that
 /// many `threads`. The caller is among them, and does all of it if no other
 /// wakes in time. Of several failures, the one of the first share is returned.
 pub(crate) fn share_out<S: Send, E: Send>(
@@ -112,8 +112,8 @@ pub(crate) fn share_out<S: Send, E: Send>(
             }
         }
     };
-    match if helpers > 0 { pool(threads) } else { None } {
-        Some(pool) => pool.together(helpers, &drain),
+    match if helpers > 0 { crew(threads) } else { None } {
+        Some(crew) => crew.together(helpers, &drain),
         None => drain(),
     }
     let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -129,11 +129,11 @@ pub(crate) fn in_order<I: Send, O: Send, E>(
     work: impl Fn(I) -> O + Sync,
     mut take: impl FnMut(O) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some(pool) = (if items.len() > 1 { pool(threads) } else { None }) else {
+    let Some(crew) = (if items.len() > 1 { crew(threads) } else { None }) else {
         return items.into_iter().try_for_each(|item| take(work(item)));
     };
     let work = &work;
-    pool.pool().in_place_scope(|scope| {
+    crew.pool().in_place_scope(|scope| {
         let mut items = items.into_iter();
         let mut under_way = VecDeque::new();
         loop {
@@ -152,15 +152,15 @@ pub(crate) fn in_order<I: Send, O: Send, E>(
     })
 }
 
-fn insert(process: u32, threads: usize, pool: &Arc<Crew>) {
-    let replaced = POOLS.rcu(|current| {
-        let ours = current.as_ref().filter(|pools| pools.process == process);
-        let mut pools = ours.map(|pools| pools.pools.clone()).unwrap_or_default();
-        pools.entry(threads).or_insert_with(|| Arc::clone(pool));
-        Some(Arc::new(Pools { process, pools }))
+fn insert(process: u32, threads: usize, crew: &Arc<Crew>) {
+    let replaced = CREWS.rcu(|current| {
+        let ours = current.as_ref().filter(|crews| crews.process == process);
+        let mut crews = ours.map(|crews| crews.crews.clone()).unwrap_or_default();
+        crews.entry(threads).or_insert_with(|| Arc::clone(crew));
+        Some(Arc::new(Crews { process, crews }))
     });
-    // Dropping a parent's pool would wait for threads that are not there.
-    if replaced.as_ref().is_some_and(|pools| pools.process != process) {
+    // Dropping a parent's crew would wait for threads that are not there.
+    if replaced.as_ref().is_some_and(|crews| crews.process != process) {
         mem::forget(replaced);
     }
 }

@@ -81,8 +81,8 @@ impl Checkers {
     ) -> Result<Vec<T>> {
         let check = |range: &Range<u64>| self.with(|store| check(store, range.clone()));
         // One range wakes no other thread.
-        let pool = if ranges.len() < 2 { None } else { pool::pool(threads) };
-        match pool {
+        let crew = if ranges.len() < 2 { None } else { pool::crew(threads) };
+        match crew {
             Some(crew) => crew.pool().install(|| ranges.par_iter().map(check).collect()),
             None => ranges.iter().map(check).collect(),
         }
